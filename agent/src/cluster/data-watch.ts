@@ -10,15 +10,7 @@ import {
   Resource,
   SECRETS,
 } from '@akrijs/kube'
-import {
-  aborted,
-  Backoff,
-  type Clock,
-  type Logger,
-  messageOf,
-  runAfter,
-  TokenBucket,
-} from '@akrijs/runtime'
+import { aborted, Backoff, type Clock, type Logger, messageOf, runAfter } from '@akrijs/runtime'
 import { PropertyForbiddenError, PropertyUnreadableError } from '../errors.js'
 import { type DataReference, MAX_OBJECT_BYTES, type ReferencedData } from './property-references.js'
 
@@ -45,11 +37,6 @@ const ANSWER_MS = 10_000
  * short: an API server that has just started can refuse a right that the agent has.
  */
 const RECHECK = { initialMs: 2000, ceilingMs: 60_000 }
-/**
- * The changes of an object that are reported: a burst, then one in 5 s. A program that writes a
- * Secret without a pause must not restart discoveries without a pause.
- */
-const CHANGES = { burst: 10, refillMs: 5000 }
 
 /**
  * The watch of one Secret or ConfigMap. An object that no Configuration may use counts as absent:
@@ -60,7 +47,6 @@ export class DataWatch {
   readonly #options: DataWatchOptions
   readonly #stop = new AbortController()
   readonly #running: Promise<void>
-  readonly #changes: TokenBucket
   /** Aborted after the first answer of the API server, its first failure, or some time. */
   readonly #first = new AbortController()
   readonly #settled = aborted(this.#first.signal)
@@ -72,12 +58,10 @@ export class DataWatch {
   #isUnusable = false
   /** The last failure of a read, and its time. */
   #failure: { readonly message: string; readonly at: number } | undefined
-  #isReporting = false
 
   constructor(reference: DataReference, options: DataWatchOptions) {
     this.reference = reference
     this.#options = options
-    this.#changes = new TokenBucket({ clock: options.clock, ...CHANGES })
     runAfter(options.clock, ANSWER_MS, this.#first.signal, () => this.#first.abort())
     this.#running = this.#run()
   }
@@ -119,7 +103,7 @@ export class DataWatch {
   }
 
   async #run(): Promise<void> {
-    const { client, clock, random } = this.#options
+    const { client, clock, random, onChange } = this.#options
     const { namespace, name } = keyParts(this.reference.key)
     const path = new Resource(client, KINDS[this.reference.kind]).path(namespace)
     const query = { fieldSelector: `metadata.name=${name}` }
@@ -140,8 +124,8 @@ export class DataWatch {
       )
       void reflector.synced.then(() => {
         this.#refusal = undefined
-        reflector.onChange(() => this.#changed(), over)
-        this.#changed()
+        reflector.onChange(onChange, over)
+        this.#answered()
       })
       this.#reflector = reflector
       await reflector.run(over)
@@ -170,7 +154,7 @@ export class DataWatch {
       refused.abort()
       const isSame = this.#refusal === message
       this.#refusal = message
-      if (!isSame) this.#changed()
+      if (!isSame) this.#answered()
     }
     this.#first.abort()
   }
@@ -181,18 +165,10 @@ export class DataWatch {
     return (this.#reflector?.lastContact ?? at) <= at ? message : undefined
   }
 
-  #changed(): void {
+  #answered(): void {
     // The first look waits for the first answer.
-    if (this.#first.signal.aborted && !this.#isReporting) this.#report()
+    if (this.#first.signal.aborted) this.#options.onChange()
     this.#first.abort()
-  }
-
-  #report(): void {
-    const { clock, onChange } = this.#options
-    const wait = this.#changes.take()
-    this.#isReporting = wait > 0
-    if (wait === 0) onChange()
-    else runAfter(clock, wait, this.#stop.signal, () => this.#report())
   }
 }
 

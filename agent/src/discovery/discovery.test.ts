@@ -201,6 +201,17 @@ describe('the properties of a Configuration', () => {
     expect(sent()).toEqual(['first', 'second'])
   })
 
+  it('are sent ten times at once, and then once in a second, if they always change', async () => {
+    const endpoint = await world.begin()
+    for (let change = 0; change < 200; change++) {
+      world.propertiesChanged(key)
+      await clock.advance(100)
+    }
+    // The first time, a burst, and 20 s.
+    expect(endpoint.requests.length).toBeGreaterThanOrEqual(29)
+    expect(endpoint.requests.length).toBeLessThanOrEqual(31)
+  })
+
   it('end a stream if a value is refused by now, and its devices are lost later', async () => {
     const endpoint = await world.begin()
     await world.list(endpoint, '1')
