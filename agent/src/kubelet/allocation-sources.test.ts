@@ -58,6 +58,7 @@ it.each<[what: string, containers: Container[], found: Record<string, string[]>]
     [
       container('a', RUNNING, { 'my-cam-8120fe-0': 'my-cam-8120fe-0' }),
       container('a', RUNNING, { 'my-cam-a19705-1': 'C:4:my-cam-a19705-1' }),
+      container('a', RUNNING, { 'cam-8120fe8120fe8121-1': 'C:5:cam-8120fe8120fe8121-1' }),
       container('b', CREATED, { 'my-cam-8120fe-10': 'my-cam-8120fe-10' }),
       container('c', EXITED, { 'my-cam-8120fe-2': 'my-cam-8120fe-2' }),
     ],
@@ -67,12 +68,8 @@ it.each<[what: string, containers: Container[], found: Record<string, string[]>]
         'default/b my-cam-8120fe-10 is my-cam-8120fe-10',
       ],
       'akri.sh/my-cam': ['default/a 4 is my-cam-a19705-1'],
+      'akri.sh/cam': ['default/a 5 is cam-8120fe8120fe8121-1'],
     },
-  ],
-  [
-    'those of Instances with long digests too',
-    [container('a', RUNNING, { 'cam-8120fe8120fe8121-1': 'C:4:cam-8120fe8120fe8121-1' })],
-    { 'akri.sh/cam': ['default/a 4 is cam-8120fe8120fe8121-1'] },
   ],
   [
     'none by annotations of other programs',
@@ -84,13 +81,6 @@ it.each<[what: string, containers: Container[], found: Record<string, string[]>]
     listContainers: (_call: unknown, done: sendUnaryData<object>) => done(null, { containers }),
   })
   expect(await allocationsOf(containerRuntime(socket))).toEqual(found)
-})
-
-it('allocations are unknown if the runtime does not answer', async () => {
-  await expect(allocationsOf(containerRuntime(socket))).rejects.toMatchObject({
-    code: 'AKRI_ERR_KUBELET_UNAVAILABLE',
-    kind: 'transient',
-  })
 })
 
 it('allocations by podresources are those of all containers of all Pods', async () => {

@@ -3,36 +3,26 @@ import { objectKey } from '@akrijs/kube/objects'
 import { PodResourcesListerService } from '@akrijs/proto/pod-resources'
 import { type Container, RuntimeServiceService } from '@akrijs/proto/runtime'
 import { SLOT_ANNOTATION } from '../plugins/allocation.js'
-import type { Allocations, PodAllocation } from './kubelet.js'
+import type { Allocations, Kubelet, PodAllocation } from './kubelet.js'
 import { LocalService } from './local-service.js'
 
-/** The size limit of a list, in bytes, as in the kubelet's own clients. */
-const MAX_LIST_BYTES = 16 * 1024 * 1024
 /** `CONTAINER_EXITED` of the container runtime interface. */
 const EXITED = 2
 
-/**
- * Lists which containers of this node have which device ids.
- * @throws KubeletUnavailableError (transient)
- */
-export type AllocationSource = (signal: AbortSignal) => Promise<Allocations>
+/** Lists which containers of this node have which device ids, as the kubelet's `listAllocated`. */
+export type AllocationSource = Kubelet['listAllocated']
 
 /** The allocations, from the kubelet's podresources service. */
 export function podResources(socket: string): AllocationSource {
-  const service = new LocalService(socket, MAX_LIST_BYTES)
+  const service = new LocalService(socket)
   const { list } = PodResourcesListerService
   return async (signal) => {
     const answer = await service.ask('the kubelet did not list its Pods', list, {}, signal)
-    return byResource(
-      answer.podResources.flatMap(({ name, namespace, containers }) => {
-        const pod = objectKey(namespace, name)
-        return containers.flatMap(({ devices }) =>
-          devices.map(({ resourceName, deviceIds }) => {
-            return [resourceName, { pod, ids: new Set(deviceIds) }] as const
-          }),
-        )
-      }),
-    )
+    const all: [resource: string, PodAllocation][] = []
+    for (const { name, namespace, containers } of answer.podResources)
+      for (const { resourceName, deviceIds } of containers.flatMap(({ devices }) => devices))
+        all.push([resourceName, { pod: objectKey(namespace, name), ids: new Set(deviceIds) }])
+    return byResource(all)
   }
 }
 
@@ -41,7 +31,7 @@ export function podResources(socket: string): AllocationSource {
  * podresources. A container that waits for its restart has exited, while its Pod is still there.
  */
 export function containerRuntime(socket: string): AllocationSource {
-  const service = new LocalService(socket, MAX_LIST_BYTES)
+  const service = new LocalService(socket)
   const { listContainers } = RuntimeServiceService
   const failure = 'the container runtime did not list its containers'
   return async (signal) => {

@@ -13,10 +13,8 @@ interface KernelDevice {
   readonly uevent: string
 }
 
-const TYPES = ['char', 'block'] as const
-/** The numbers of USB devices, which have the nodes bus/usb/BBB/DDD. */
+/** The numbers of USB devices, which have the nodes bus/usb/BBB/DDD: 128 for each bus. */
 const USB_NUMBER = /^char 189:(\d+)$/
-const USB_DEVICES_OF_BUS = 128
 /** For some reads, in milliseconds: the kernel blocks readers of a device that it sets up. */
 const READ_MS = 5000
 /** At a time: each read holds one of the four threads that read files for this process. */
@@ -53,8 +51,13 @@ export class KernelDeviceNodes implements DeviceNodes {
   }
 
   async #find(paths: ReadonlySet<string>): Promise<FoundNodes> {
-    const devices = this.#devices()
-    if (devices === undefined) return { present: new Set(), complete: false }
+    let devices: KernelDevice[]
+    try {
+      devices = ['char', 'block'].flatMap((type) => this.#devices(type))
+    } catch {
+      // There is no sysfs.
+      return { present: new Set(), complete: false }
+    }
     const keys = new Set(devices.map(({ key }) => key))
     for (const key of this.#nodes.keys()) if (!keys.has(key)) this.#nodes.delete(key)
     const nodes = new Set(this.#nodes.values())
@@ -62,40 +65,29 @@ export class KernelDeviceNodes implements DeviceNodes {
     const unread = devices.filter(({ key }) => !this.#nodes.has(key) && !this.#blocked.has(key))
     const likely = likelyDirectories(missing)
     unread.sort((a, b) => Number(likely.has(b.directory)) - Number(likely.has(a.directory)))
-    await this.#read(unread, missing)
+    if (missing.size > 0) await this.#read(unread, missing)
     return {
       present: new Set([...paths].filter((node) => !missing.has(node))),
       complete: devices.every(({ key }) => this.#nodes.has(key)),
     }
   }
 
-  /** @returns undefined if sysfs cannot be read */
-  #devices(): KernelDevice[] | undefined {
-    try {
-      return TYPES.flatMap((type) => {
-        const parent = path.join(this.#root, 'dev', type)
-        return readdirSync(parent).flatMap((number) => {
-          const target = linkTarget(path.join(parent, number))
-          if (target === undefined) return []
-          const key = `${type} ${number} ${target}`
-          // The kernel blocks readers of a USB device while a hub sets up its devices.
-          const node = usbNode(`${type} ${number}`)
-          if (node !== undefined) this.#nodes.set(key, node)
-          return {
-            key,
-            directory: path.posix.basename(target),
-            uevent: path.join(parent, number, 'uevent'),
-          }
-        })
-      })
-    } catch {
-      return undefined
-    }
+  #devices(type: string): KernelDevice[] {
+    const parent = path.join(this.#root, 'dev', type)
+    return readdirSync(parent).flatMap((number) => {
+      const target = linkTarget(path.join(parent, number))
+      if (target === undefined) return []
+      const key = `${type} ${number} ${target}`
+      // The kernel blocks readers of a USB device while a hub sets up its devices.
+      const node = usbNode(`${type} ${number}`)
+      if (node !== undefined) this.#nodes.set(key, node)
+      const uevent = path.join(parent, number, 'uevent')
+      return { key, directory: path.posix.basename(target), uevent }
+    })
   }
 
   /** Reads until no node is missing or the time is over. */
   async #read(devices: readonly KernelDevice[], missing: Set<string>): Promise<void> {
-    if (missing.size === 0) return
     const over = new AbortController()
     const queue = devices.values()
     const reader = async () => {
@@ -122,7 +114,9 @@ export class KernelDeviceNodes implements DeviceNodes {
   #readNode({ key, uevent }: KernelDevice): Promise<string | undefined> {
     const read = readFile(uevent, 'utf8')
       .then((text) => {
-        const node = nodeIn(text)
+        // The kernel's DEVNAME comes before what a device reports.
+        const name = /(?:^|\n)DEVNAME=([^\n]+)/.exec(text)?.[1]
+        const node = name === undefined ? undefined : `/dev/${name}`
         this.#nodes.set(key, node)
         return node
       })
@@ -137,18 +131,12 @@ export class KernelDeviceNodes implements DeviceNodes {
   }
 }
 
-/** The node by the text of `uevent`: the kernel's DEVNAME comes before what a device reports. */
-function nodeIn(text: string): string | undefined {
-  const name = /(?:^|\n)DEVNAME=([^\n]+)/.exec(text)?.[1]
-  return name === undefined ? undefined : `/dev/${name}`
-}
-
 function usbNode(number: string): string | undefined {
-  const [, minor] = USB_NUMBER.exec(number) ?? []
-  if (minor === undefined) return undefined
-  const bus = Math.floor(Number(minor) / USB_DEVICES_OF_BUS) + 1
-  const device = (Number(minor) % USB_DEVICES_OF_BUS) + 1
-  return `/dev/bus/usb/${`${bus}`.padStart(3, '0')}/${`${device}`.padStart(3, '0')}`
+  const [, text] = USB_NUMBER.exec(number) ?? []
+  if (text === undefined) return undefined
+  const minor = Number(text)
+  const [bus, device] = [minor >> 7, minor & 127].map((at) => `${at + 1}`.padStart(3, '0'))
+  return `/dev/bus/usb/${bus}/${device}`
 }
 
 /**
@@ -156,12 +144,8 @@ function usbNode(number: string): string | undefined {
  * first, most searches read few files.
  */
 function likelyDirectories(nodes: ReadonlySet<string>): ReadonlySet<string> {
-  return new Set(
-    [...nodes].flatMap((node) => [
-      path.posix.basename(node),
-      node.replace('/dev/', '').replaceAll('/', '!'),
-    ]),
-  )
+  const paths = [...nodes].map((node) => node.replace('/dev/', '').replaceAll('/', '!'))
+  return new Set([...paths, ...[...nodes].map((node) => path.posix.basename(node))])
 }
 
 /** @returns undefined if the device has gone */

@@ -1,5 +1,5 @@
 import { type FSWatcher, watch } from 'node:fs'
-import { lstat, mkdir, readdir, rm, stat } from 'node:fs/promises'
+import { mkdir, readdir, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { RegistrationService } from '@akrijs/proto/device-plugin'
 import { type Clock, isServed, Listeners, type Logger } from '@akrijs/runtime'
@@ -21,15 +21,12 @@ interface KubeletSocketsOptions {
 }
 
 /**
- * How often the directory and the kubelet's socket are checked, in milliseconds: after a change of
- * the directory, or if it cannot be watched; and in case that the watch misses a change.
+ * How often the directory and the kubelet's socket are checked, in milliseconds. A watch shows a
+ * change of that socket at once.
  */
-const POLL_MS = 2000
-const WATCHED_POLL_MS = 10_000
+const POLL_MS = 5000
 /** How long the kubelet's socket may refuse connections, in milliseconds. */
 const REFUSED_MS = 60_000
-/** Ends a wait: a constant, because a thousand sockets may change at once. */
-const CHANGED = 'changed'
 
 /** The kubelet behind its sockets. */
 export class KubeletSockets implements Kubelet {
@@ -42,7 +39,7 @@ export class KubeletSockets implements Kubelet {
   readonly #restartListeners = new Listeners()
   readonly #directoryListeners = new Listeners<[names: ReadonlySet<string>]>()
   readonly #stop = new AbortController()
-  #watching: Promise<void> | undefined
+  #watching: Promise<void> = Promise.resolve()
   #watcher: FSWatcher | undefined
   /** Why the kubelet cannot be reached for now; undefined if it can. */
   problem: string | undefined
@@ -53,9 +50,7 @@ export class KubeletSockets implements Kubelet {
   /** Whether the directory could not be watched: the log has the reason, once. */
   #isPolled = false
   /** Aborted when the socket may have changed. */
-  #wait = new AbortController()
-  /** Aborted when another file of the directory may have changed. */
-  #quiet = new AbortController()
+  #changed = new AbortController()
 
   constructor(options: KubeletSocketsOptions) {
     this.#options = options
@@ -72,12 +67,11 @@ export class KubeletSockets implements Kubelet {
   /** Removes the sockets of an agent that died, and watches for restarts of the kubelet. */
   async open(): Promise<void> {
     await mkdir(this.pluginDirectory, { recursive: true })
-    for (const name of await readdir(this.pluginDirectory)) {
-      if (!isPluginSocket(name)) continue
-      const socket = path.join(this.pluginDirectory, name)
+    for (const entry of await readdir(this.pluginDirectory, { withFileTypes: true })) {
+      if (!isPluginSocket(entry.name) || !entry.isSocket()) continue
+      const socket = path.join(this.pluginDirectory, entry.name)
       // During an upgrade the agent before may still serve.
-      const found = await lstat(socket).catch(() => undefined)
-      if (found?.isSocket() === true && !(await isServed(socket))) await rm(socket, { force: true })
+      if (!(await isServed(socket))) await rm(socket, { force: true })
     }
     this.#watchDirectory()
     this.#watching = this.#watch(await this.#identity())
@@ -85,8 +79,7 @@ export class KubeletSockets implements Kubelet {
 
   async close(): Promise<void> {
     this.#stop.abort()
-    this.#wait.abort()
-    this.#quiet.abort()
+    this.#changed.abort()
     await this.#watching
   }
 
@@ -119,14 +112,12 @@ export class KubeletSockets implements Kubelet {
   }
 
   async #watch(first: string | undefined): Promise<void> {
-    const { log } = this.#options
     let identity = first
     while (!this.#stop.signal.aborted) {
       this.#watchDirectory()
-      await this.#untilCheck()
+      await this.#options.clock.sleep(POLL_MS, this.#changed.signal).catch(() => undefined)
       if (this.#stop.signal.aborted) break
-      this.#wait = new AbortController()
-      this.#quiet = new AbortController()
+      this.#changed = new AbortController()
       let now = await this.#identity()
       if (now !== identity) {
         // The directory may be another one too.
@@ -140,11 +131,9 @@ export class KubeletSockets implements Kubelet {
       if (now === identity) {
         const names = await readdir(this.pluginDirectory).catch(() => undefined)
         if (names !== undefined) this.#directoryListeners.tell(new Set(names))
-        continue
-      }
-      // No plugin was registered before the first socket, and plugins retry until then.
-      if (identity !== undefined) {
-        log.info({}, 'kubelet restarted')
+      } else if (identity !== undefined) {
+        // No plugin was registered before the first socket, and plugins retry until then.
+        this.#options.log.info({}, 'kubelet restarted')
         this.#restartListeners.tell()
       }
       identity = now
@@ -168,31 +157,14 @@ export class KubeletSockets implements Kubelet {
       this.#giveUp(new KubeletGoneError(`${this.problem}; a new agent looks for the kubelet again`))
   }
 
-  /** Many sockets change at once: they are read once in {@link POLL_MS}. */
-  async #untilCheck(): Promise<void> {
-    const { clock } = this.#options
-    const begun = clock.monotonicMs()
-    if (this.#watcher !== undefined)
-      await clock.sleep(WATCHED_POLL_MS, this.#quiet.signal).catch(() => undefined)
-    const rest = begun + POLL_MS - clock.monotonicMs()
-    if (rest > 0) await clock.sleep(rest, this.#wait.signal).catch(() => undefined)
-  }
-
-  /**
-   * If the directory cannot be watched, polling is enough. Another program of the node can have
-   * used up all watches that the kernel grants to root.
-   */
+  /** Another program of the node can have used up all watches that the kernel grants to root. */
   #watchDirectory(): void {
     if (this.#watcher !== undefined) return
     try {
       this.#watcher = watch(this.pluginDirectory, { persistent: false }, (_event, name) => {
-        this.#quiet.abort(CHANGED)
-        if (name === 'kubelet.sock') this.#wait.abort(CHANGED)
+        if (name === 'kubelet.sock') this.#changed.abort()
       })
-      this.#watcher.on('error', () => {
-        this.#endWatch()
-        this.#quiet.abort(CHANGED)
-      })
+      this.#watcher.on('error', () => this.#endWatch())
       this.#isPolled = false
     } catch (error) {
       if (this.#isPolled) return

@@ -14,17 +14,13 @@ export interface Kubelet {
    */
   register(resourceName: string, socketName: string, signal: AbortSignal): Promise<void>
   /**
-   * The device ids that containers of this node hold, from podresources or from the container
-   * runtime.
+   * The device ids that containers of this node hold.
    * @throws KubeletUnavailableError (transient)
    */
   listAllocated(signal: AbortSignal): Promise<Allocations>
   /** Calls back after a restart of the kubelet: all registrations are lost. */
   onRestart(listener: () => void, signal: AbortSignal): void
-  /**
-   * Calls back after each periodic read of the plugin directory, with the names of its files, while
-   * the kubelet is up.
-   */
+  /** Calls back with the names in the plugin directory, again and again while the kubelet is up. */
   onDirectoryRead(listener: (names: ReadonlySet<string>) => void, signal: AbortSignal): void
 }
 
@@ -38,23 +34,15 @@ export interface PodAllocation {
   readonly slots?: ReadonlyMap<string, SlotName>
 }
 
-/**
- * What the kubelet's list does not tell: Pods without an allocation so far, and Pods that have
- * ended.
- */
+/** What the kubelet's list lacks: Pods without an allocation so far, and Pods that have ended. */
 export interface NodePods {
   /** Whether all Pods have been seen. Before that, the absence of a Pod means nothing. */
   readonly synced: boolean
   /** How far the watch of Pods may be behind the kubelet, in milliseconds. */
   readonly lagMs: number
-  /**
-   * The Pods that request the resource and may have containers, with the largest number of ids of
-   * these containers.
-   */
+  /** The Pods that request the resource and may have containers, with their largest request. */
   users(resourceName: string): ReadonlyMap<ObjectKey, number>
-  /**
-   * Whether all containers of the Pod have ended for good. The kubelet may still list such a Pod.
-   */
+  /** Whether all containers of the Pod have ended for good. The kubelet may still list the Pod. */
   hasEnded(pod: ObjectKey): boolean
   /** The uid of the Pod; undefined if the Pod has not been seen. */
   uidOf(pod: ObjectKey): string | undefined

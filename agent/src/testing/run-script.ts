@@ -9,25 +9,16 @@ interface ScriptPlace {
   readonly directory: string
 }
 
-/** The limits of watches in a user namespace: in `fs.inotify`, the limits of a user. */
-type WatchLimit = 'max_inotify_instances' | 'max_inotify_watches'
-
-/**
- * A command that starts a process in a user namespace of its own, in which the kernel grants no
- * watch of files.
- * @param limits which are 0: without instances a watch fails with EMFILE, else with ENOSPC
- */
-export function withoutWatches(...limits: readonly WatchLimit[]): [string, ...string[]] {
-  const steps = ['cd /proc/sys/user', ...limits.map((limit) => `echo 0 >${limit}`), 'cd "$0"']
-  const script = [...steps, 'exec "$@"'].join(' && ')
-  return ['unshare', '--user', '--map-root-user', '/bin/sh', '-c', script, process.cwd()]
-}
-
-export const WITHOUT_WATCHES = withoutWatches('max_inotify_watches', 'max_inotify_instances')
+/** A command for a process in a user namespace in which the kernel grants no watch: EMFILE. */
+export const WITHOUT_WATCHES = [
+  ...['unshare', '--user', '--map-root-user', '/bin/sh', '-c'],
+  'for limit in /proc/sys/user/max_inotify_*; do echo 0 >$limit || exit; done; exec "$@"',
+  'sh',
+]
 
 /** Why processes cannot be started so here; undefined if they can. */
 export function missingForNoWatches(): string | undefined {
-  const [file, ...args] = WITHOUT_WATCHES
+  const [file = '', ...args] = WITHOUT_WATCHES
   try {
     execFileSync(file, [...args, 'true'], { stdio: 'pipe' })
     return undefined
