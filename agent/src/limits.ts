@@ -116,8 +116,6 @@ export const BROKER_INFO = {
   fileBytes: 4096,
   /** Of all files of a workload together. */
   workloadBytes: 16_384,
-  /** A directory with more entries is not read: each entry costs some system calls. */
-  directoryEntries: 200,
   /** Far more than what is reported: a workload may keep drafts there. */
   diskBytes: 1_048_576,
   diskFiles: 1000,

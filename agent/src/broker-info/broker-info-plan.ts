@@ -3,14 +3,6 @@ import { type JsonPatch, type NodeName, pointer } from '@akrijs/kube/objects'
 import type { BrokerReports } from '../cluster/cluster.js'
 import { BROKER_INFO } from '../limits.js'
 
-/** Changes to the `brokerInfo` of an Instance. */
-export interface BrokerInfoPlan {
-  /** Empty if nothing changes. */
-  readonly patch: JsonPatch
-  /** Files for which the Instance has no room. */
-  readonly leftOut: readonly { readonly name: string; readonly slot: SlotName }[]
-}
-
 /** The entry of a name in both maps. */
 interface Entry {
   readonly content: string | undefined
@@ -26,12 +18,13 @@ const MAPS = ['brokerInfo', 'brokerInfoSlots'] as const
  * Plans `brokerInfo` from the files of a node's workloads. If several workloads have a file of the
  * same name, the last write counts. When that workload is gone, the file of another workload takes
  * its place. Entries of workloads of other nodes stay, and so do entries of other programs.
+ * @returns `leftOut`: the files for which the Instance has no room
  */
 export function planBrokerInfo(
   instance: Instance,
   node: NodeName,
   { workloads, abandoned }: BrokerReports,
-): BrokerInfoPlan {
+) {
   const usage = (slot: string) => entryOf(instance.spec.deviceUsage, slot)
   const isHere = (slot: string) => holderOf(usage(slot)) === node
   const before = entriesOf(instance)
@@ -59,7 +52,7 @@ export function planBrokerInfo(
  * Removes new and changed entries for which there is no room, as their old content is not true any
  * more. Unchanged entries keep their room.
  */
-function leaveOut(entries: Map<string, Entry>, before: Entries): BrokerInfoPlan['leftOut'] {
+function leaveOut(entries: Map<string, Entry>, before: Entries) {
   const leftOut: { name: string; slot: SlotName }[] = []
   const isChanged = ([name, entry]: [string, Entry]) => before.get(name) !== entry
   const unchanged = [...entries].filter((entry) => !isChanged(entry))
@@ -78,49 +71,33 @@ function leaveOut(entries: Map<string, Entry>, before: Entries): BrokerInfoPlan[
 }
 
 /** The API server refuses it if an entry has another writer by now, or a writer lost its slot. */
-function patchOf(
-  { spec, status, metadata }: Instance,
-  before: Entries,
-  entries: Entries,
-): JsonPatch {
-  const written = [...entries].filter(([name, entry]) => before.get(name) !== entry)
-  const removed = [...before.keys()].filter((name) => !entries.has(name))
+function patchOf({ spec, status, metadata }: Instance, before: Entries, after: Entries): JsonPatch {
+  const written = [...after].filter(([name, entry]) => before.get(name) !== entry)
+  const removed = [...before].filter(([name]) => !after.has(name))
   if (written.length + removed.length === 0) return []
-  const held = [...new Set(written.map(([, { slot }]) => slot))].map((slot) =>
-    test(pointer('spec', 'deviceUsage', slot), spec.deviceUsage[slot]),
-  )
-  const owned = [...written.map(([name]) => name), ...removed]
-    .filter((name) => (before.get(name)?.slot ?? '') !== '')
-    .map((name) => test(pointer('status', 'brokerInfoSlots', name), before.get(name)?.slot))
-  const missing = [
-    ...(status === undefined ? [add(pointer('status'), {})] : []),
-    ...MAPS.filter((map) => status?.[map] === undefined).map((map) =>
-      add(pointer('status', map), {}),
-    ),
-  ]
+  const missing = MAPS.filter((map) => status?.[map] === undefined)
+  const patch: JsonPatch[number][] = []
+  const put = (op: 'test' | 'add', value: unknown, ...names: readonly string[]) =>
+    patch.push({ op, path: pointer(...names), value })
   // An absent value cannot be tested by its path.
-  const unchanged =
-    missing.length === 0
-      ? []
-      : [test(pointer('metadata', 'resourceVersion'), metadata.resourceVersion)]
-  const set = written.flatMap(([name, { content, slot }]) => [
-    add(pointer('status', 'brokerInfo', name), content),
-    add(pointer('status', 'brokerInfoSlots', name), slot),
-  ])
-  const remove = removed.flatMap((name) =>
-    MAPS.filter((map) => Object.hasOwn(status?.[map] ?? {}, name)).map(
-      (map) => ({ op: 'remove', path: pointer('status', map, name) }) as const,
-    ),
-  )
-  return [...unchanged, ...held, ...owned, ...missing, ...set, ...remove]
-}
-
-function test(path: string, value: unknown) {
-  return { op: 'test', path, value } as const
-}
-
-function add(path: string, value: unknown) {
-  return { op: 'add', path, value } as const
+  if (missing.length > 0) put('test', metadata.resourceVersion, 'metadata', 'resourceVersion')
+  for (const slot of new Set(written.map(([, entry]) => entry.slot)))
+    put('test', spec.deviceUsage[slot], 'spec', 'deviceUsage', slot)
+  for (const [name] of [...written, ...removed]) {
+    const owner = before.get(name)?.slot ?? ''
+    if (owner !== '') put('test', owner, 'status', 'brokerInfoSlots', name)
+  }
+  if (status === undefined) put('add', {}, 'status')
+  for (const map of missing) put('add', {}, 'status', map)
+  for (const [name, { content, slot }] of written) {
+    put('add', content, 'status', 'brokerInfo', name)
+    put('add', slot, 'status', 'brokerInfoSlots', name)
+  }
+  for (const [name] of removed)
+    for (const map of MAPS)
+      if (Object.hasOwn(status?.[map] ?? {}, name))
+        patch.push({ op: 'remove', path: pointer('status', map, name) })
+  return patch
 }
 
 function entriesOf({ status }: Instance): Entries {
@@ -146,42 +123,25 @@ export const ORPHAN_MS = 5000
 /** Since when a slot with entries is free; -Infinity if this node had the slot. */
 export type Orphans = Map<SlotName, number>
 
-interface OrphanPlan {
-  readonly orphans: Orphans
-  /** The slots whose entries this node removes: it had the slot, or the other nodes did not. */
-  readonly abandoned: ReadonlySet<SlotName>
-  /** When the next slot is abandoned, in milliseconds; Infinity if none is. */
-  readonly recheckInMs: number
-}
-
 /**
  * Decides which entries this node removes although it has no claim on the slot: a node may be lost
- * before it removes its own.
- * @param hasDirectory whether a workload of this node still has the slot
+ * before it removes its own. A node that is not in the Instance has no turn.
+ * @returns `abandoned`: the slots that this node had, or whose entries other nodes have left
  */
 export function planOrphans(
   { spec, status }: Pick<Instance, 'spec' | 'status'>,
   before: Orphans,
-  {
-    node,
-    now,
-    hasDirectory,
-  }: { node: NodeName; now: number; hasDirectory(slot: SlotName): boolean },
-): OrphanPlan {
-  const orphans: Orphans = new Map()
-  const abandoned = new Set<SlotName>()
-  let recheckInMs = Number.POSITIVE_INFINITY
-  const index = spec.nodes.indexOf(node)
-  // A node that is not in the Instance has no turn.
-  const turnMs = index < 0 ? Number.POSITIVE_INFINITY : ORPHAN_MS * (1 + index)
-  for (const slot of Object.values(status?.brokerInfoSlots ?? {}) as SlotName[]) {
-    if ((entryOf(spec.deviceUsage, slot) ?? '') !== '' || hasDirectory(slot)) continue
-    const since = before.get(slot) ?? now
-    orphans.set(slot, since)
-    if (now - since >= turnMs) abandoned.add(slot)
-    else recheckInMs = Math.min(recheckInMs, since + turnMs - now)
-  }
-  return { orphans, abandoned, recheckInMs }
+  own: { node: NodeName; now: number; workloads: ReadonlyMap<SlotName, unknown> },
+): { readonly orphans: Orphans; readonly abandoned: ReadonlySet<SlotName> } {
+  const isFree = (slot: SlotName) => (entryOf(spec.deviceUsage, slot) ?? '') === ''
+  const slots = (Object.values(status?.brokerInfoSlots ?? {}) as SlotName[]).filter(
+    (slot) => isFree(slot) && !own.workloads.has(slot),
+  )
+  const orphans = new Map(slots.map((slot) => [slot, before.get(slot) ?? own.now]))
+  const turn = spec.nodes.indexOf(own.node) + 1
+  const turnMs = turn === 0 ? Number.POSITIVE_INFINITY : ORPHAN_MS * turn
+  const abandoned = [...orphans].filter(([, since]) => own.now - since >= turnMs)
+  return { orphans, abandoned: new Set(abandoned.map(([slot]) => slot)) }
 }
 
 /** Names come from files: a file can have the name of a property of every object. */

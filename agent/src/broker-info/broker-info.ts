@@ -19,37 +19,28 @@ interface BrokerInfoOptions {
   readonly node: NodeName
   /** The slots of running containers, also when their Instance has lost the claim. */
   readonly ledger: Pick<AllocationLedger, 'ofSlot' | 'usersOf' | 'onChange'>
-  /** The Pods of this node; undefined if Pods are not watched. */
   readonly kubelet: { readonly pods: Pick<NodePods, 'uidOf'> | undefined }
   readonly observer: Pick<AgentObserver, 'failed' | 'reconciling'>
-  /**
-   * The directory of the workloads' directories: the same path for the kubelet, which mounts them.
-   */
+  /** The directory of the workloads' directories: the kubelet mounts them by the same path. */
   readonly directory: string
   readonly clock: Clock
   readonly log: Logger
 }
 
+// All times are in milliseconds.
 /**
- * A file is empty when its writer opens it. It is read so long after the first change, in
- * milliseconds, or half as long.
+ * From the first change of a file to its reading, or half as long: a file is empty when its writer
+ * opens it.
  */
 const SETTLE_MS = 50
-/**
- * The least time from one write of an Instance to the next, and from one reading to the next, in
- * milliseconds.
- */
+/** The least time from one write of an Instance to the next, and from one reading to the next. */
 const WRITE_MS = 900
 const READ_MS = 450
-/** How often a directory is read that cannot be watched, in milliseconds. */
+/** How often a directory without a watch is read, and entries of free slots are checked. */
 const POLL_MS = 2000
-/** How often all files are read in case that a change was missed, in milliseconds. */
+/** How often all files are read in case that a change was missed. */
 const RESCAN_MS = 30_000
-
-/**
- * Bounds what all workloads of a node together make the agent write, however often they change
- * their files.
- */
+/** Writes for all workloads of a node, however often they change their files. */
 const WRITE_BUDGET = { burst: 100, refillMs: 100 }
 
 interface FollowedInstance {
@@ -74,7 +65,6 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
   readonly #instances = new Map<ObjectKey, FollowedInstance>()
   readonly #stop = new AbortController()
   #running: Promise<unknown> = Promise.resolve()
-  #isFull = false
 
   constructor(options: BrokerInfoOptions) {
     this.#options = options
@@ -89,12 +79,10 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
     })
   }
 
-  /**
-   * Takes over the directories of the agent before. Call it when the Instances and the allocations
-   * are known.
-   */
+  /** Takes over the directories of the last agent, once Instances and allocations are known. */
   start(): void {
     const { cluster, log, observer, directory, ledger } = this.#options
+    const { signal } = this.#stop
     try {
       for (const { instance, slot, path } of this.#directories.open())
         this.#follow(instance, slot, path, false)
@@ -109,14 +97,14 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
       const { brokerInfoSlots = {} } = cluster.instances.get(key)?.status ?? {}
       if (this.#instances.has(key) || Object.keys(brokerInfoSlots).length > 0) this.#queue.add(key)
     }
-    cluster.instances.onChange(changed, this.#stop.signal)
+    cluster.instances.onChange(changed, signal)
     ledger.onChange((slot) => {
       for (const [key, { workloads }] of this.#instances)
         if (workloads.has(slot)) this.#queue.add(key)
-    }, this.#stop.signal)
+    }, signal)
     for (const instance of cluster.instances.list()) changed(keyOf(instance))
     for (const key of this.#instances.keys()) this.#queue.add(key)
-    this.#running = Promise.all([this.#queue.run(this.#stop.signal), this.#rescan()])
+    this.#running = Promise.all([this.#queue.run(signal), this.#rescan()])
   }
 
   /**
@@ -124,21 +112,18 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
    * @returns undefined after a failure: a container can start without a directory
    */
   async open(instance: ObjectKey, slot: SlotName): Promise<string | undefined> {
+    const { log, observer } = this.#options
+    // Later, because the kubelet waits and the directory is empty.
+    this.#queue.add(instance, SETTLE_MS)
+    this.#end(this.#instances.get(instance)?.workloads, slot)
     try {
       const path = this.#directories.renew(instance, slot)
       this.#follow(instance, slot, path, true)
       return path
     } catch (error) {
-      const workloads = this.#instances.get(instance)?.workloads
-      workloads?.get(slot)?.close()
-      workloads?.delete(slot)
-      const { log, observer } = this.#options
       log.warn({ slot, err: error }, 'broker info directory not made')
       observer.failed('StateNotWritten', error)
       return undefined
-    } finally {
-      // Later, because the kubelet waits and the directory is empty.
-      this.#queue.add(instance, SETTLE_MS)
     }
   }
 
@@ -147,16 +132,14 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
     return this.#queue.depth
   }
 
-  /**
-   * Reports at once what the workload has written: its slot is about to be freed. Never rejects.
-   */
+  /** Reports at once what a workload has written whose slot is about to be freed. Never rejects. */
   async flush(key: ObjectKey, slot: SlotName): Promise<void> {
     const workload = this.#instances.get(key)?.workloads.get(slot)
-    workload?.expire()
-    if (workload !== undefined)
-      await this.#reconcile(key, { atOnce: true }).catch((error: unknown) =>
-        this.#options.log.warn({ slot, err: error }, 'last broker info not reported'),
-      )
+    if (workload === undefined) return
+    workload.expire()
+    await this.#reconcile(key, true).catch((error: unknown) =>
+      this.#options.log.warn({ slot, err: error }, 'last broker info not reported'),
+    )
   }
 
   async close(): Promise<void> {
@@ -170,13 +153,17 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
   }
 
   #follow(key: ObjectKey, slot: SlotName, path: string, isNew: boolean): void {
-    const { workloads } = this.#followed(key)
-    workloads.get(slot)?.close()
     const workload = new Workload(path, isNew, {
       onChange: () => this.#queue.add(key, SETTLE_MS),
       onRefusal: (message) => this.#refused(key, slot, message),
+      dropInner: (inner) => this.#directories.dropInner(inner),
     })
-    workloads.set(slot, workload)
+    this.#followed(key).workloads.set(slot, workload)
+  }
+
+  #end(workloads: FollowedInstance['workloads'] | undefined, slot: SlotName): void {
+    workloads?.get(slot)?.close()
+    workloads?.delete(slot)
   }
 
   #followed(key: ObjectKey): FollowedInstance {
@@ -190,19 +177,16 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
     return followed
   }
 
-  #reconcile(key: ObjectKey, { atOnce = false } = {}): Promise<ReconcileResult> {
+  #reconcile(key: ObjectKey, atOnce = false): Promise<ReconcileResult> {
     const followed = this.#followed(key)
-    const result = followed.last.then(() => this.#update(key, this.#followed(key), atOnce))
+    const result = followed.last.then(() => this.#update(key, atOnce))
     followed.last = result.catch(() => undefined)
     return result
   }
 
-  async #update(
-    key: ObjectKey,
-    followed: FollowedInstance,
-    atOnce: boolean,
-  ): Promise<ReconcileResult> {
+  async #update(key: ObjectKey, atOnce: boolean): Promise<ReconcileResult> {
     const { cluster, node, clock } = this.#options
+    const followed = this.#followed(key)
     const { workloads } = followed
     const waitMs = followed.notBefore - clock.monotonicMs()
     if (waitMs > 0 && !atOnce) return { requeueAfterMs: waitMs }
@@ -218,11 +202,8 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
       if (workloads.size === 0) this.#instances.delete(key)
       return {}
     }
-    const { orphans, abandoned, recheckInMs } = planOrphans(instance, followed.orphans, {
-      node,
-      now: clock.monotonicMs(),
-      hasDirectory: (slot) => workloads.has(slot),
-    })
+    const own = { node, now: clock.monotonicMs(), workloads }
+    const { orphans, abandoned } = planOrphans(instance, followed.orphans, own)
     followed.orphans = orphans
     const reports = { workloads: new Map(workloads), abandoned }
     const { patch, leftOut } = planBrokerInfo(instance, node, reports)
@@ -237,22 +218,18 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
     if (workloads.size + orphans.size === 0) this.#instances.delete(key)
     // Of a workload beyond its bound, the kubelet may not have named the Pod yet.
     const isPolled = [...workloads.values()].some(({ isDue, mustEnd }) => isDue || mustEnd)
-    const nextMs = isPolled ? Math.min(recheckInMs, POLL_MS) : recheckInMs
-    return Number.isFinite(nextMs) ? { requeueAfterMs: nextMs } : {}
+    return isPolled || orphans.size > 0 ? { requeueAfterMs: POLL_MS } : {}
   }
 
-  /**
-   * Drops the directories of workloads whose slot this node does not hold, and no container has.
-   */
+  /** Ends the workloads whose slot this node does not hold, and no container has. */
   #dropFreed(key: ObjectKey, { workloads, orphans }: FollowedInstance): void {
     const { cluster, ledger, node } = this.#options
     const { deviceUsage = {} } = cluster.instances.get(key)?.spec ?? {}
-    for (const [slot, workload] of [...workloads]) {
+    for (const [slot, { path }] of [...workloads]) {
       if (holderOf(entryOf(deviceUsage, slot)) === node || ledger.ofSlot(slot).length > 0) continue
-      this.#directories.drop(workload.path)
+      this.#directories.drop(path)
       orphans.set(slot, Number.NEGATIVE_INFINITY)
-      workload.close()
-      workloads.delete(slot)
+      this.#end(workloads, slot)
     }
   }
 
@@ -261,15 +238,14 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
     const { cluster, kubelet, ledger } = this.#options
     const pods = new Map<ObjectKey, PodToEnd>()
     for (const { workloads } of this.#instances.values())
-      for (const [slot, { mustEnd, podUids }] of workloads) {
-        const users = mustEnd ? ledger.ofSlot(slot).map((held) => ledger.usersOf(held)) : []
-        for (const pod of users.flatMap((keys) => [...(keys ?? [])])) {
-          const uid = kubelet.pods?.uidOf(pod)
-          if (uid === undefined) continue
-          if (!podUids.has(pod)) podUids.set(pod, uid)
-          if (podUids.get(pod) === uid) pods.set(pod, { uid, slot })
-        }
-      }
+      for (const [slot, { mustEnd, podUids }] of workloads)
+        for (const held of mustEnd ? ledger.ofSlot(slot) : [])
+          for (const pod of ledger.usersOf(held) ?? []) {
+            const uid = kubelet.pods?.uidOf(pod)
+            if (uid === undefined) continue
+            if (!podUids.has(pod)) podUids.set(pod, uid)
+            if (podUids.get(pod) === uid) pods.set(pod, { uid, slot })
+          }
     cluster.reportPodsToEnd(pods)
   }
 
@@ -285,24 +261,21 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
   }
 
   async #rescan(): Promise<void> {
+    const { clock, directory, log, observer } = this.#options
     const { signal } = this.#stop
+    let wasFull = false
     while (!signal.aborted) {
-      await this.#options.clock.sleep(RESCAN_MS, signal).catch(() => undefined)
-      void this.#directories.removeAside({ again: true })
+      await clock.sleep(RESCAN_MS, signal).catch(() => undefined)
+      void this.#directories.removeAside()
       for (const [key, { workloads }] of this.#instances) {
         for (const workload of workloads.values()) workload.expire()
         this.#queue.add(key)
       }
-      await this.#reportRoom()
+      // Only the writers see that a file system is full.
+      const isFull = await this.#directories.isFull().catch(() => false)
+      if (isFull && !wasFull) log.warn({ directory }, 'no room for broker info')
+      if (isFull) observer.failed('DiskFull', `no room for reports of containers in ${directory}`)
+      wasFull = isFull
     }
-  }
-
-  /** Only the writers see that a file system is full. */
-  async #reportRoom(): Promise<void> {
-    const { directory, log, observer } = this.#options
-    const isFull = await this.#directories.isFull().catch(() => false)
-    if (isFull && !this.#isFull) log.warn({ directory }, 'no room for broker info')
-    if (isFull) observer.failed('DiskFull', `no room for reports of containers in ${directory}`)
-    this.#isFull = isFull
   }
 }

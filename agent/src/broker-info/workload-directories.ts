@@ -1,42 +1,34 @@
 import { randomBytes } from 'node:crypto'
-import { chmodSync, mkdirSync, readdirSync, renameSync } from 'node:fs'
-import { statfs } from 'node:fs/promises'
+import { chmodSync, constants, mkdirSync, readdirSync, renameSync } from 'node:fs'
+import { chmod, open, rmdir, statfs, unlink } from 'node:fs/promises'
 import path from 'node:path'
 import type { SlotName } from '@akrijs/api'
 import { keyParts, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { codeOf, InternalError, type Logger } from '@akrijs/runtime'
 import { instanceOf } from '../slots/allocation-ledger.js'
-import { removeTree } from './remove-tree.js'
-
-/** The directory of a workload. Its slot identifies the workload. */
-interface WorkloadDirectory {
-  readonly instance: ObjectKey
-  readonly slot: SlotName
-  readonly path: string
-}
+import { entriesOf, FIND, isChange, pathOf, unlessChanged } from './hostile-entries.js'
 
 /** Prefix of directories that are being removed. */
 const GONE_PREFIX = '.gone-'
-/**
- * A namespace and a slot. No Kubernetes name has the character between them, and the name of the
- * directory is one step of a path.
- */
+/** A namespace and a slot, as one step of a path. No Kubernetes name has the character between. */
 const NAME = /^([a-z0-9][-a-z0-9]*)_([a-z0-9][-.a-z0-9]*-\d+)$/
 
 /**
  * `<root>/<namespace>_<slot>`: a directory for each workload. Any user may write into it; only the
  * agent's user may enter the root. Each container mounts its own directory and sees no other.
  *
- * Directories change within one turn of the event loop: a removal cannot take the directory of the
- * next workload.
+ * A directory that should go is moved aside in one step: its removal cannot take the directory of
+ * the next workload. In the root no container can replace it by a link. Directories in it are moved
+ * to the root too, so that no depth of a tree matters.
  */
 export class WorkloadDirectories {
   readonly #root: string
   readonly #log: Logger
   readonly #stop = new AbortController()
   #removing: Promise<void> = Promise.resolve()
-  /** Directories that wait for their removal, and whether a removal has failed. */
-  readonly #aside = new Map<string, 'new' | 'failed'>()
+  /** What waits for its removal. */
+  readonly #aside = new Set<string>()
+  readonly #logged = new Set<string>()
 
   constructor(root: string, log: Logger) {
     this.#root = root
@@ -44,12 +36,12 @@ export class WorkloadDirectories {
   }
 
   /** @returns the directories that an earlier agent has made */
-  open(): WorkloadDirectory[] {
+  open(): { readonly instance: ObjectKey; readonly slot: SlotName; readonly path: string }[] {
     this.#makeRoot()
     const entries = readdirSync(this.#root, { withFileTypes: true })
     return entries.flatMap((entry) => {
       const directory = path.join(this.#root, entry.name)
-      if (entry.name.startsWith(GONE_PREFIX)) this.#aside.set(directory, 'new')
+      if (entry.name.startsWith(GONE_PREFIX)) this.#aside.add(directory)
       const [, namespace = '', slot = ''] = NAME.exec(entry.name) ?? []
       // A directory of another owner, such as lost+found.
       if (namespace === '' || !entry.isDirectory()) return []
@@ -58,10 +50,7 @@ export class WorkloadDirectories {
     })
   }
 
-  /**
-   * Makes a new directory for the next workload of the slot. The workload before may still write
-   * into its own directory, which is moved aside.
-   */
+  /** Makes a directory for the next workload of the slot: the one before may still write. */
   renew(instance: ObjectKey, slot: SlotName): string {
     const name = `${keyParts(instance).namespace}_${slot}`
     if (!NAME.test(name))
@@ -75,28 +64,42 @@ export class WorkloadDirectories {
     return directory
   }
 
-  /**
-   * Moves a directory aside, for its removal. Renames within the parent: a container can change the
-   * mode of its directory, so that other operations fail.
-   */
-  drop(directory: string): void {
+  /** Moves a directory aside, within the root: a container can change the mode of its own. */
+  drop(directory: string | Buffer): void {
     const aside = path.join(this.#root, `${GONE_PREFIX}${randomBytes(6).toString('hex')}`)
     try {
       renameSync(directory, aside)
-      this.#aside.set(aside, 'new')
+      this.#aside.add(aside)
     } catch (error) {
       if (codeOf(error) !== 'ENOENT') throw error
     }
   }
 
+  /** Moves a directory aside that a workload has made in its own. */
+  dropInner(directory: Buffer): Promise<void> {
+    // rename(2) to another parent needs the right to write into the directory.
+    return withRights(directory, async () => this.drop(directory))
+  }
+
   /**
-   * Removes the directories that were moved aside, also by an earlier agent. Never rejects.
-   * @param again whether to include directories whose removal has failed
+   * Removes the directories that were moved aside, also by an earlier agent. Those that cannot be
+   * removed are logged once, and tried again by the next call. Never rejects.
    */
-  removeAside({ again = false } = {}): Promise<void> {
-    const due = [...this.#aside].filter(([, state]) => state === 'new' || again)
-    for (const [directory] of due) this.#aside.delete(directory)
-    if (due.length > 0) this.#removing = this.#removing.then(() => this.#remove(due))
+  removeAside(): Promise<void> {
+    this.#removing = this.#removing.then(async () => {
+      for (const directory of this.#aside) {
+        if (this.#stop.signal.aborted) return
+        try {
+          await this.#remove(directory)
+          this.#aside.delete(directory)
+        } catch (error) {
+          // A process of the workload may still write.
+          if (isChange(error) || this.#logged.has(directory)) continue
+          this.#logged.add(directory)
+          this.#log.warn({ directory, err: error }, 'directory of a workload not removed')
+        }
+      }
+    })
     return this.#removing
   }
 
@@ -112,16 +115,19 @@ export class WorkloadDirectories {
     await this.#removing
   }
 
-  async #remove(due: readonly [directory: string, state: 'new' | 'failed'][]): Promise<void> {
-    for (const [directory, state] of due) {
-      if (this.#stop.signal.aborted) return
-      try {
-        await removeTree(directory, this.#stop.signal)
-      } catch (error) {
-        this.#aside.set(directory, 'failed')
-        if (state === 'new')
-          this.#log.warn({ directory, err: error }, 'directory of a workload not removed')
-      }
+  async #remove(directory: string): Promise<void> {
+    try {
+      await withRights(directory, async (opened) => {
+        for await (const { child, isDirectory } of entriesOf(opened)) {
+          if (this.#stop.signal.aborted) return
+          await (isDirectory ? this.dropInner(child) : unlink(child)).catch(unlessChanged)
+        }
+      })
+      await rmdir(directory)
+    } catch (error) {
+      // A workload can replace a directory by a file or a link just before its move.
+      if (codeOf(error) !== 'ENOTDIR') throw error
+      await unlink(directory)
     }
   }
 
@@ -130,4 +136,11 @@ export class WorkloadDirectories {
     // Also a file system that another program has mounted there.
     chmodSync(this.#root, 0o700)
   }
+}
+
+/** Gives the agent all rights to a directory, as far as it may. No link is followed. */
+async function withRights(directory: string | Buffer, work: (opened: string) => Promise<void>) {
+  await using found = await open(directory, FIND | constants.O_DIRECTORY)
+  await chmod(pathOf(found), 0o700).catch(() => undefined)
+  await work(pathOf(found))
 }

@@ -5,10 +5,9 @@ import type { ObjectKey } from '@akrijs/kube/objects'
 import { codeOf, printableLines } from '@akrijs/runtime'
 import type { BrokerReport } from '../cluster/cluster.js'
 import { BROKER_INFO } from '../limits.js'
-import { CHANGED, entriesOf, FIND, pathOf, removeTree, unless } from './remove-tree.js'
+import { entriesOf, FIND, isChange, pathOf, unlessChanged } from './hostile-entries.js'
 
-const { directoryEntries, diskBytes, diskFiles, fileBytes, workloadBytes } = BROKER_INFO
-const { files: mostFiles } = BROKER_INFO
+const { diskBytes, diskFiles, fileBytes, files: mostFiles, workloadBytes } = BROKER_INFO
 const ENDS = 'nothing is reported until another Pod has the slot'
 const RULE = 'write letters, digits, "-", "_" and ".", beginning with a letter or a digit'
 /** Why the workload should end: only then its files without a name are gone. */
@@ -22,7 +21,6 @@ const ENDING = {
 const MESSAGES = {
   ...ENDING,
   directory: () => 'it had a directory, which is removed; write files only',
-  entries: () => `there are more than ${directoryEntries} entries; nothing is read`,
   name: (name: string) => `${name} is no name; ${RULE}`,
   type: (name: string) => `${name} is not a regular file`,
   link: (name: string) => `${name} has another name somewhere (a hard link)`,
@@ -39,8 +37,8 @@ const MESSAGES = {
 type Reason = keyof typeof MESSAGES
 
 /**
- * After so many looks in a row for which a write was the reason, while nothing that has a name had
- * changed, the workload writes into a file without a name. No program sees how large that is.
+ * After so many looks in a row because of a write, while nothing with a name had changed, the
+ * workload writes into a file without a name. No program sees how large that is.
  */
 const MAX_UNSEEN_WRITES = 5
 
@@ -54,11 +52,13 @@ const DIRECTORY = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOL
 /** Errors that the workload can cause by the modes of its files, or by a lease on a file. */
 const DENIED = ['EACCES', 'EPERM', 'EAGAIN', 'EBUSY', 'ETXTBSY']
 
-interface WorkloadListeners {
-  /** Called when a file may have changed. */
+interface WorkloadOptions {
+  /** A file may have changed. */
   onChange(): void
   /** Called once for each reason, however many files there are. */
   onRefusal(message: string): void
+  /** Takes a directory away that the workload has made. */
+  dropInner(directory: Buffer): Promise<void>
 }
 
 /**
@@ -69,12 +69,9 @@ export class Workload implements BrokerReport {
   readonly path: string
   files: ReadonlyMap<string, string> = new Map()
   readonly fresh = new Set<string>()
-  /**
-   * The uids of its Pods, if it should end. Another Pod can have the name of such a Pod before the
-   * slot is free.
-   */
+  /** The uids of its Pods, if it should end: the next Pod of a name can come before the end. */
   readonly podUids = new Map<ObjectKey, string>()
-  readonly #listeners: WorkloadListeners
+  readonly #options: WorkloadOptions
   readonly #refusals = new Set<Reason>()
   readonly #stop = new AbortController()
   #isRead: boolean
@@ -82,28 +79,25 @@ export class Workload implements BrokerReport {
   /** Whether a write is the reason of the next look. */
   #isWoken = false
   /**
-   * The sum of the times at which the directory and its entries last changed, in nanoseconds. A
-   * process cannot set these times, and a write to a file without a name changes none. The newest
-   * time would hide changes after the clock of the machine was set back.
+   * The sum of the times of the last changes of the directory and its entries. A process cannot set
+   * these times, and a write to a file without a name changes none. The newest time would hide
+   * changes after the clock of the machine was set back.
    */
   #changeTimes = 0n
   #unseenWrites = 0
 
   /**
-   * @param isNew whether the workload has yet to start: its directory is empty, and need not be
-   * read before its first change. The age of older files is not known
+   * @param isNew whether the workload has yet to start: its empty directory need not be read before
+   * its first change. The age of older files is not known
    */
-  constructor(path: string, isNew: boolean, listeners: WorkloadListeners) {
+  constructor(path: string, isNew: boolean, options: WorkloadOptions) {
     this.path = path
     this.#isRead = isNew
-    this.#listeners = listeners
+    this.#options = options
     if (isNew) this.#watch()
   }
 
-  /**
-   * Whether a file may have changed since the last reading. Always true if the kernel has no watch
-   * left.
-   */
+  /** Whether a file may have changed since the last reading. Always true without a watch. */
   get isDue(): boolean {
     return this.#watcher === undefined
   }
@@ -116,7 +110,7 @@ export class Workload implements BrokerReport {
   refuse(reason: Reason, name = ''): undefined {
     if (this.#refusals.has(reason)) return
     this.#refusals.add(reason)
-    this.#listeners.onRefusal(MESSAGES[reason](JSON.stringify(name.slice(0, 100))))
+    this.#options.onRefusal(MESSAGES[reason](JSON.stringify(name.slice(0, 100))))
   }
 
   /** Makes the next reading due, although no change was seen. */
@@ -127,12 +121,11 @@ export class Workload implements BrokerReport {
 
   /**
    * Reads the directory while the workload writes into it. No link is followed, nothing outside of
-   * the directory is read, no call blocks, and the bounds hold. Names that start with a dot are
-   * skipped: a workload can write a file under such a name and rename the complete file.
+   * the directory is read, no call blocks, and the bounds hold. A name that starts with a dot is
+   * skipped: a workload can rename a file when it is complete.
    *
-   * Also keeps the directory small. A directory below it is removed: it is never reported, and no
-   * watch shows what is in it. Beyond the bound of the disk all files go, and only root may enter
-   * the directory from then on.
+   * Also keeps the directory small. A directory in it is removed, because no watch shows what is in
+   * it. Beyond the bound of the disk all files go, and only root may enter from then on.
    *
    * Rejects only if the machine is the reason (no file handles, a broken disk).
    */
@@ -162,15 +155,14 @@ export class Workload implements BrokerReport {
 
   #watch(): void {
     if (this.#watcher !== undefined || this.#stop.signal.aborted) return
-    const changed = (isWoken: boolean) => {
+    const changed = () => {
       if (this.#watcher === undefined) return
       this.expire()
-      this.#isWoken = isWoken
-      this.#listeners.onChange()
+      this.#isWoken = true
+      this.#options.onChange()
     }
     try {
-      this.#watcher = watch(this.path, { persistent: false }, () => changed(true))
-      this.#watcher.on('error', () => changed(false))
+      this.#watcher = watch(this.path, { persistent: false }, changed).on('error', changed)
     } catch {
       // The directory is gone, or the kernel has no watch left: it is read again and again.
     }
@@ -209,11 +201,11 @@ export class Workload implements BrokerReport {
   }
 
   async #empty(directory: string): Promise<void> {
-    const { signal } = this.#stop
     await chmod(directory, 0o700).catch(() => undefined)
     for await (const { child, isDirectory } of entriesOf(directory)) {
-      if (signal.aborted) return
-      await (isDirectory ? removeTree(child, signal) : removeFile(child)).catch(this.#orClosed)
+      if (this.#stop.signal.aborted) return
+      const removed = isDirectory ? this.#options.dropInner(child) : removeFile(child)
+      await removed.catch(this.#orClosed)
     }
   }
 
@@ -224,31 +216,24 @@ export class Workload implements BrokerReport {
     } catch (error) {
       if (!['ENOTEMPTY', 'EEXIST'].includes(String(codeOf(error)))) throw error
       this.refuse('inner')
-      await removeTree(child, this.#stop.signal)
+      await this.#options.dropInner(child)
     }
   }
 
   readonly #orClosed = (error: unknown): void => {
-    if (!CHANGED.includes(String(codeOf(error)))) this.refuse('closed')
+    if (!isChange(error)) this.refuse('closed')
   }
 
-  /** @returns the contents by name */
   async #readFiles(directory: string, names: readonly string[]): Promise<Map<string, string>> {
+    const visible = names.filter((name) => !name.startsWith('.')).sort()
+    const [beyond] = visible.splice(mostFiles)
+    if (beyond !== undefined) this.refuse('count', beyond)
     const files = new Map<string, string>()
-    if (names.length > directoryEntries) {
-      this.refuse('entries')
-      return files
-    }
     let bytes = 0
-    for (const name of names.filter((each) => !each.startsWith('.')).sort()) {
-      if (files.size >= mostFiles) {
-        this.refuse('count', name)
-        break
-      }
+    for (const name of visible) {
       const refuse = (reason: Reason) => this.refuse(reason, name)
-      const content = NAME.test(name)
-        ? await contentOf(`${directory}/${name}`, refuse)
-        : refuse('name')
+      const isName = NAME.test(name)
+      const content = isName ? await contentOf(`${directory}/${name}`, refuse) : refuse('name')
       if (content === undefined) continue
       const size = Buffer.byteLength(content)
       if (bytes + size > workloadBytes) refuse('total')
@@ -262,27 +247,20 @@ export class Workload implements BrokerReport {
 }
 
 /**
- * Empties a large file, if the agent has the right to. A process may have it open: the next bytes
- * of a file without a name would be on the disk, and no look would find them.
+ * Empties a large file, if the agent may. A process may have it open: no look would find the next
+ * bytes of a file without a name.
  */
 async function removeFile(child: Buffer): Promise<void> {
   await using found = await open(child, FIND)
   const stats = await found.stat()
-  if (stats.isFile() && stats.nlink === 1 && stats.size > fileBytes) {
-    await using file = await open(pathOf(found), WRITE).catch(() => undefined)
-    if (file !== undefined) {
-      await file.truncate(0)
-      return
-    }
-  }
-  await unlink(child)
+  const isLarge = stats.isFile() && stats.nlink === 1 && stats.size > fileBytes
+  const opening = isLarge ? open(pathOf(found), WRITE).catch(() => undefined) : undefined
+  await using file = await opening
+  await (file === undefined ? unlink(child) : file.truncate(0))
 }
 
 /** @returns undefined if the file has just gone, or is refused */
-async function contentOf(
-  path: string,
-  refuse: (reason: Reason) => undefined,
-): Promise<string | undefined> {
+async function contentOf(path: string, refuse: (reason: Reason) => undefined) {
   const denied = () => refuse('access')
   await using found = await openFound(path, FIND, denied)
   if (found === undefined) return undefined
@@ -292,7 +270,6 @@ async function contentOf(
   // Opens the file that was checked, whatever file has the name by now.
   await using file = await openFound(pathOf(found), READ, denied)
   if (file === undefined) return undefined
-  // One byte more than the bound: the file may have grown.
   const { buffer, bytesRead } = await file.read(Buffer.alloc(fileBytes + 1), { position: 0 })
   if (bytesRead > fileBytes) return refuse('size')
   const content = buffer.subarray(0, bytesRead)
@@ -302,12 +279,8 @@ async function contentOf(
 }
 
 /** @returns undefined if the file has just gone, or after `denied` */
-function openFound(
-  path: string,
-  flags: number,
-  denied: () => undefined,
-): Promise<FileHandle | undefined> {
+function openFound(path: string, flags: number, denied: () => undefined) {
   return open(path, flags).catch((error: unknown) =>
-    DENIED.includes(String(codeOf(error))) ? denied() : unless(...CHANGED)(error),
+    DENIED.includes(String(codeOf(error))) ? denied() : unlessChanged(error),
   )
 }
