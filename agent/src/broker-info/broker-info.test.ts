@@ -26,8 +26,6 @@ let cluster: MemoryCluster
 let brokerInfo: BrokerInfo
 let instance: Instance
 let ledger: AllocationLedger
-/** Times of writes. */
-let writes: number[]
 let podsToEnd: Record<string, object>
 let uidOf: (pod: string) => string
 
@@ -44,8 +42,11 @@ beforeEach(async () => {
   await cluster.createInstance(draft)
   instance =
     cluster.instances.get(objectKey(draft.namespace, draft.name)) ?? expect.fail('no Instance')
-  writes = []
   podsToEnd = {}
+  const reportPodsToEnd = (pods: ReadonlyMap<string, object>) => {
+    podsToEnd = Object.fromEntries(pods)
+  }
+  Object.assign(cluster, { reportPodsToEnd })
   uidOf = (pod) => `uid of ${pod}`
   ledger = new AllocationLedger({ node: NODE, pods: undefined })
   brokerInfo = start()
@@ -70,19 +71,8 @@ const now = () => cluster.instances.get(key())
 const info = () => now()?.status?.brokerInfo ?? {}
 
 function start(): BrokerInfo {
-  const observed: ConstructorParameters<typeof BrokerInfo>[0]['cluster'] = {
-    reportPodsToEnd: (pods) => {
-      podsToEnd = Object.fromEntries(pods)
-    },
-    instances: cluster.instances,
-    recordEvent: (event) => cluster.recordEvent(event),
-    reportBrokerInfo: (...args) => {
-      writes.push(clock.monotonicMs())
-      return cluster.reportBrokerInfo(...args)
-    },
-  }
   return new BrokerInfo({
-    cluster: observed,
+    cluster,
     node: NODE,
     kubelet: { pods: { uidOf: (pod) => uidOf(pod) } },
     ledger,
@@ -215,9 +205,10 @@ describe('reports of workloads', () => {
     await soon(() => expect(info()).toEqual({}))
   })
 
-  it('R69 is written about once a second, however fast a workload writes', async () => {
+  it('R69 is read and written twice a second at most, however fast a workload writes', async () => {
     const directory = await allocate(0)
     const readTimes: number[] = []
+    const writing = vi.spyOn(cluster, 'reportBrokerInfo')
     const { read } = Workload.prototype
     vi.spyOn(Workload.prototype, 'read').mockImplementation(function (this: Workload) {
       readTimes.push(clock.monotonicMs())
@@ -226,12 +217,11 @@ describe('reports of workloads', () => {
     // A writer that still runs can empty a file after it was read below.
     const script = 'i=0; while true; do i=$((i+1)); echo $i >a; echo $i >b; done'
     await whileRunning(script, directory, () =>
-      soon(() => expect(writes.length).toBeGreaterThan(2), 150),
+      soon(() => expect(writing.mock.calls.length).toBeGreaterThan(2), 150),
     )
-    const shortestGap = (times: readonly number[]) =>
-      Math.min(...times.slice(1).map((time, index) => time - (times[index] ?? 0)))
-    expect(shortestGap(writes)).toBeGreaterThanOrEqual(900)
-    expect(shortestGap(readTimes)).toBeGreaterThanOrEqual(450)
+    const gaps = readTimes.slice(1).map((time, index) => time - (readTimes[index] ?? 0))
+    expect(Math.min(...gaps)).toBeGreaterThanOrEqual(450)
+    expect(writing.mock.calls.length).toBeLessThanOrEqual(readTimes.length)
     const [a, b] = await Promise.all(
       ['a', 'b'].map((name) => readFile(path.join(directory, name), 'utf8')),
     )

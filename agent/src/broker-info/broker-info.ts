@@ -29,13 +29,10 @@ interface BrokerInfoOptions {
 
 // All times are in milliseconds.
 /**
- * From the first change of a file to its reading, or half as long: a file is empty when its writer
- * opens it.
+ * From the first change to the reading of the files and the write of their Instance, or half as
+ * long: however often a workload writes, and until a file is complete.
  */
-const SETTLE_MS = 50
-/** The least time from one write of an Instance to the next, and from one reading to the next. */
-const WRITE_MS = 900
-const READ_MS = 450
+const GATHER_MS = 900
 /** How often a directory without a watch is read, and entries of free slots are checked. */
 const POLL_MS = 2000
 /** How often all files are read in case that a change was missed. */
@@ -46,8 +43,6 @@ const WRITE_BUDGET = { burst: 100, refillMs: 100 }
 interface FollowedInstance {
   readonly workloads: Map<SlotName, Workload>
   orphans: Orphans
-  /** The earliest time of the next reconcile. */
-  notBefore: number
   /** Reconciles of one Instance run in order. */
   last: Promise<unknown>
 }
@@ -73,6 +68,7 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
     this.#budget = new TokenBucket({ clock, ...WRITE_BUDGET })
     this.#queue = new ReconcileQueue<ObjectKey>({
       clock,
+      gatherMs: GATHER_MS,
       reconcile: (key) => observer.reconciling('BrokerInfo', () => this.#reconcile(key)),
       onError: (instance, error, retryInMs) =>
         log.warn({ instance, err: error, retryInMs }, 'broker info not reported'),
@@ -113,8 +109,7 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
    */
   async open(instance: ObjectKey, slot: SlotName): Promise<string | undefined> {
     const { log, observer } = this.#options
-    // Later, because the kubelet waits and the directory is empty.
-    this.#queue.add(instance, SETTLE_MS)
+    this.#queue.add(instance)
     this.#end(this.#instances.get(instance)?.workloads, slot)
     try {
       const path = this.#directories.renew(instance, slot)
@@ -154,7 +149,7 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
 
   #follow(key: ObjectKey, slot: SlotName, path: string, isNew: boolean): void {
     const workload = new Workload(path, isNew, {
-      onChange: () => this.#queue.add(key, SETTLE_MS),
+      onChange: () => this.#queue.add(key),
       onRefusal: (message) => this.#refused(key, slot, message),
       dropInner: (inner) => this.#directories.dropInner(inner),
     })
@@ -170,7 +165,6 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
     const followed = this.#instances.get(key) ?? {
       workloads: new Map(),
       orphans: new Map(),
-      notBefore: Number.NEGATIVE_INFINITY,
       last: Promise.resolve(),
     }
     this.#instances.set(key, followed)
@@ -188,13 +182,9 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
     const { cluster, node, clock } = this.#options
     const followed = this.#followed(key)
     const { workloads } = followed
-    const waitMs = followed.notBefore - clock.monotonicMs()
-    if (waitMs > 0 && !atOnce) return { requeueAfterMs: waitMs }
     this.#dropFreed(key, followed)
-    for (const workload of [...workloads.values()].filter(({ isDue }) => isDue)) {
-      followed.notBefore = clock.monotonicMs() + READ_MS
+    for (const workload of [...workloads.values()].filter(({ isDue }) => isDue))
       await workload.read()
-    }
     this.#reportPodsToEnd()
     void this.#directories.removeAside()
     const instance = cluster.instances.get(key)
@@ -211,7 +201,6 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
     if (patch.length > 0) {
       const budgetInMs = this.#budget.take()
       if (budgetInMs > 0 && !atOnce) return { requeueAfterMs: budgetInMs }
-      followed.notBefore = clock.monotonicMs() + WRITE_MS
       await cluster.reportBrokerInfo(key, node, reports)
     }
     for (const { fresh } of reports.workloads.values()) fresh.clear()
