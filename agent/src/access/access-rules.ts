@@ -1,6 +1,5 @@
 import { isHandlerName } from '../handlers/handler-endpoint.js'
 
-/** Lets a handler give a path of the node to containers. */
 export interface PathRule {
   readonly host: Pattern
   /** The path in the container. @default the path of the node */
@@ -17,16 +16,13 @@ const MAX_PATH = 4096
  * as the kernel does, apart from symbolic links.
  */
 export function isCanonicalPath(path: string): boolean {
+  const parts = path.split('/').slice(1)
   return (
     path.length <= MAX_PATH &&
     !/\p{Cc}/u.test(path) &&
     path.startsWith('/') &&
-    (path === '/' || path.split('/').every(isPart))
+    (path === '/' || !parts.some((part) => ['', '.', '..'].includes(part)))
   )
-}
-
-function isPart(part: string, index: number): boolean {
-  return index === 0 || (part !== '' && part !== '.' && part !== '..')
 }
 
 /**
@@ -50,9 +46,8 @@ function readPathRule(text: string, modes: RegExp, standard: string): PathRule |
   const [host = '', ...parts] = rest.split(':')
   const container = parts[0]?.startsWith('/') ? parts.shift() : undefined
   const [mode = standard, ...others] = parts
-  const paths = container === undefined ? [host] : [host, container]
   if (!isHandlerName(handler) || others.length > 0 || !modes.test(mode)) return undefined
-  if (!paths.every(isCanonicalPath)) return undefined
+  if (![host, container ?? host].every(isCanonicalPath)) return undefined
   const inContainer = container === undefined ? undefined : new Pattern(container)
   return { host: new Pattern(host), container: inContainer, mode }
 }
@@ -86,32 +81,25 @@ export class Pattern {
   }
 
   matches(text: string): boolean {
-    let states = this.#withoutWildcards(new Set([0]))
-    const last = this.#tokens.length - 1
-    const isOpen = this.#tokens.at(-1) === '**'
-    for (const character of text) {
-      // Most rules for names end like this.
-      if (isOpen && states.has(last)) return true
+    const characters = [...text]
+    // How many characters the tokens so far can match.
+    let counts = new Set([0])
+    for (const token of this.#tokens) {
       const next = new Set<number>()
-      for (const at of states) {
-        const token = this.#tokens[at]
-        const isWildcard = token === '**' || ((token === '*' || token === '?') && character !== '/')
-        if (isWildcard || token === character) next.add(repeats(token) ? at : at + 1)
-      }
-      states = this.#withoutWildcards(next)
+      if (token === '*' || token === '**')
+        for (let count = 0, isOpen = false; count <= characters.length; count++) {
+          isOpen ||= counts.has(count)
+          if (isOpen) next.add(count)
+          if (token === '*' && characters[count] === '/') isOpen = false
+        }
+      else
+        for (const count of counts) {
+          const character = characters[count]
+          const isWild = token === '?' && character !== undefined && character !== '/'
+          if (isWild || character === token) next.add(count + 1)
+        }
+      counts = next
     }
-    return states.has(this.#tokens.length)
+    return counts.has(characters.length)
   }
-
-  /** Adds the states after wildcards that match no character. */
-  #withoutWildcards(states: Set<number>): Set<number> {
-    // A set also visits what is added during the visit.
-    for (const at of states) if (repeats(this.#tokens[at])) states.add(at + 1)
-    return states
-  }
-}
-
-/** Whether a token stands for any number of characters. */
-function repeats(token: string | undefined): boolean {
-  return token === '*' || token === '**'
 }

@@ -2,10 +2,9 @@
 export const MAX_NAME = 256
 
 /**
- * Names of environment variables that change how most programs start, which code they load, or whom
- * they trust, with what reads them. `*` stands for any characters. Only names that matter whatever
- * the program is stand here, and prefixes and ends that describe no devices. The case never counts:
- * curl reads http_proxy.
+ * Variables that change how most programs start, which code they load, or whom they trust, and what
+ * reads them. `*` stands for any characters; no prefix or end here describes devices. The case does
+ * not count: curl reads http_proxy.
  */
 const START_VARIABLES: readonly (readonly [reader: string, names: string])[] = [
   [
@@ -64,9 +63,8 @@ const READERS = START_VARIABLES.map(([reader, names]) => {
 })
 
 /**
- * A handler describes devices, by names with a prefix of its own; the author of a broker decides
- * about its programs. No list of names is complete: an operator can allow the names of a handler
- * only.
+ * A handler describes devices; the author of a broker decides about its programs. No list of names
+ * is complete: an operator can allow the names of a handler only.
  * @returns why a handler must not report a property: how a program would read it; undefined for a
  * property that only describes a device
  */

@@ -173,19 +173,6 @@ describe('a refused device', () => {
     expect(absent?.refusal).toContain('; only if you trust the handler with it, add udev=/dev/**,')
   })
 
-  it('lacks all that is refused, and keeps the report', async () => {
-    const device = checked({
-      id: 'd',
-      properties: { PATH: '/evil', SENSOR_URL: 'u' },
-      mounts: [{ hostPath: '/', containerPath: '/host', readOnly: false }],
-      deviceSpecs: [{ hostPath: '/dev/mem', containerPath: '/dev/mem', permissions: 'rwm' }],
-    })
-    const [admitted] = (await accessBy().admit('sensor', [device])).devices
-    expect(admitted).toMatchObject({ id: 'd', mounts: [], deviceSpecs: [], reported: device })
-    expect(admitted?.properties).toEqual({ SENSOR_URL: 'u' })
-    expect(admitted?.refusal).toMatch(/\(and 2 more\)/)
-  })
-
   it('has no rule where no operator can set one; paths count for containers only', async () => {
     const access = new HandlerAccess({ paths: 'unchecked' })
     for (const device of ['mount / rw', 'node /dev/sda rwm'])

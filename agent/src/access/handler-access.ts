@@ -11,13 +11,12 @@ import {
 } from './access-rules.js'
 import { MAX_NAME, startEffect } from './environment-names.js'
 
-/** The device nodes of this node, as its kernel names them. */
 export interface DeviceNodes {
   find(paths: ReadonlySet<string>): Promise<FoundNodes>
 }
 
 export interface FoundNodes {
-  /** Those of the paths that the kernel names; a symbolic link has no name. */
+  /** The paths that the kernel names; a symbolic link has no name. */
   readonly present: ReadonlySet<string>
   /** Whether the kernel has named all its device nodes. If not, a missing path can be a node. */
   readonly complete: boolean
@@ -25,10 +24,7 @@ export interface FoundNodes {
 
 /** A device as its handler may give it to containers, with the hash of what is reported. */
 export interface AdmittedDevice extends HashedDevice {
-  /**
-   * Why the device is not offered: its handler reports something that it may not give to
-   * containers. The members of the device leave that out.
-   */
+  /** Why the device is not offered. Its members leave out what the handler may not give. */
   readonly refusal?: string
   /** Whether the refusal can end by itself: the kernel may name the device node later. */
   readonly isTemporary?: boolean
@@ -36,12 +32,10 @@ export interface AdmittedDevice extends HashedDevice {
   readonly reported?: HashedDevice
 }
 
-/** The device as its handler reported it. */
 export function asReported(device: AdmittedDevice): HashedDevice {
   return device.reported ?? device
 }
 
-/** The rules of one handler. */
 interface AccessRules {
   readonly mounts: readonly PathRule[]
   readonly devices: readonly PathRule[]
@@ -51,10 +45,7 @@ interface AccessRules {
 type AccessKind = keyof AccessRules
 
 interface HandlerAccessOptions {
-  /**
-   * The rules of the operator, which {@link readMountRule}, {@link readDeviceRule} and {@link
-   * readNameRule} can read. @default none
-   */
+  /** The rules of the operator: texts that have been read without an error. @default none */
   readonly rules?: Readonly<Record<AccessKind, readonly string[]>>
   /** How an operator sets the rules, for messages. @default rules cannot be set */
   readonly options?: Readonly<Record<AccessKind, string>>
@@ -62,10 +53,7 @@ interface HandlerAccessOptions {
   readonly paths: DeviceNodes | 'unchecked'
 }
 
-/**
- * What handlers may give to containers without a rule of the operator. The rules of an operator for
- * a handler replace those for that handler.
- */
+/** Without a rule of the operator. The rules of an operator for a handler replace these. */
 const STANDARD: Readonly<Record<string, Partial<Record<AccessKind, readonly string[]>>>> = {
   udev: { devices: ['/dev/**'], environment: ['UDEV_*', 'USB_RESOURCE_*', 'PCI_RESOURCE_*'] },
   onvif: { environment: ['ONVIF_*'] },
@@ -74,22 +62,18 @@ const STANDARD: Readonly<Record<string, Partial<Record<AccessKind, readonly stri
   ssdp: { environment: ['SSDP_*'] },
   debugEcho: { environment: ['DEBUG_ECHO_*'] },
 }
-/**
- * The same for any other handler: properties with a prefix of its own, that is, all but those that
- * programs read when they start.
- */
+/** The same for any other handler: all names but those that programs read when they start. */
 const STANDARD_OF_OTHERS: Partial<Record<AccessKind, readonly string[]>> = { environment: ['*'] }
 
 /**
- * Device nodes of the memory and of the kernel itself, which are no devices for containers. The
- * names are the kernel's (Linux, Documentation/admin-guide/devices.txt, and its drivers).
+ * Device nodes of memory and kernel are no devices for containers (Linux,
+ * Documentation/admin-guide/devices.txt, and its drivers).
  */
 const NODES_OF_KERNEL = new RegExp(
   '^/dev/(cpu/\\d+/msr|crash|kmem|kmsg|mem|oldmem|port|snapshot|vc-mem|' +
     'xen/(hypercall|privcmd))$',
 )
 
-/** Something that a handler may not give to containers. */
 interface Problem {
   readonly what: string
   readonly kind: AccessKind
@@ -100,8 +84,7 @@ interface Problem {
 
 /**
  * Decides what handlers may give to containers. A container gets a device as its handler describes
- * it, or it does not get the device: a container without a part of its device would fail, and
- * nothing would show the reason.
+ * it, or not at all: without a part of its device it would fail, and nothing would show the reason.
  */
 export class HandlerAccess {
   readonly #options: HandlerAccessOptions
@@ -111,8 +94,8 @@ export class HandlerAccess {
   }
 
   /**
-   * Decides about a list. A list tells all devices: only those that have changed cost work, and
-   * those with device nodes, because the kernel may name other nodes by then.
+   * Decides about the devices of a list that have changed, and those with device nodes: the kernel
+   * may name other nodes by then.
    *
    * @param before the admitted list before
    * @returns the devices in the order of the list, and how many devices, properties, mounts and
@@ -136,13 +119,8 @@ export class HandlerAccess {
     const rules = this.#rulesOf(handler)
     const nodes = await this.#findNodes(rules, toAdmit)
     // A list can have 100,000 properties, which take 0.2 to 0.5 s together.
-    for await (const reported of inTurns(toAdmit)) {
-      const device = this.#admitDevice(handler, reported, rules, nodes)
-      const known = admitted.get(device.id)
-      // One copy of what has not changed is enough.
-      if (known?.hash !== device.hash || known.refusal !== device.refusal)
-        admitted.set(device.id, device)
-    }
+    for await (const device of inTurns(toAdmit))
+      admitted.set(device.id, this.#admitDevice(handler, device, rules, nodes))
     return { devices: devices.flatMap(({ id }) => admitted.get(id) ?? []), changed }
   }
 
@@ -184,7 +162,6 @@ export class HandlerAccess {
     }
   }
 
-  /** What the operator can do about a problem. */
   #remedy(handler: string, { kind, rule }: Problem): string {
     const option = this.#options.options?.[kind]
     if (option === undefined || rule === undefined)
@@ -248,7 +225,7 @@ function propertyProblem(
 function mountProblem(mount: Mount, rules: readonly PathRule[]): Problem | undefined {
   const mode = mount.readOnly === true ? 'ro' : 'rw'
   const what = `the mount of ${placeOf(mount, mode)}`
-  // First, because a canonical path is not long: the time of a match grows with the path.
+  // First: a canonical path is not long, and the time of a match grows with the path.
   if (!areCanonical(mount))
     return { what: `${what}: it is not canonical`, kind: 'mounts', rule: undefined }
   const isAllowed = rules.some(
@@ -305,7 +282,7 @@ function placeOf({ hostPath, containerPath }: Paths, mode: string): string {
   return `${quote(hostPath)}${place} (${mode})`
 }
 
-/** The text of the rule that allows the paths, without the handler. */
+/** The rule that allows the paths, without the handler. */
 function ruleFor(
   { hostPath, containerPath }: Paths,
   mode: string,

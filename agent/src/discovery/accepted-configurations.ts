@@ -7,7 +7,7 @@ import type { ObjectCache } from '../cluster/cluster.js'
  * The Configurations that the agent serves: those that have their name by right of age, as {@link
  * ConfigurationNames} decides.
  */
-export class AcceptedConfigurations implements ObjectCache<Configuration> {
+export class AcceptedConfigurations implements Omit<ObjectCache<Configuration>, 'synced'> {
   readonly #all: ObjectCache<Configuration>
   readonly #names: ConfigurationNames<Configuration>
   readonly #listeners = new Listeners<[key: ObjectKey]>()
@@ -20,10 +20,6 @@ export class AcceptedConfigurations implements ObjectCache<Configuration> {
       this.#listeners.tell(key)
       for (const other of others) this.#listeners.tell(keyOf(other))
     }, signal)
-  }
-
-  get synced(): Promise<void> {
-    return this.#all.synced
   }
 
   get(key: ObjectKey): Configuration | undefined {

@@ -18,24 +18,14 @@ import type { DiscoverySnapshot, KeptList } from './discovery.js'
 
 /** Of the format. A file of another version is moved aside, with a warning. */
 const VERSION = 1
-/**
- * How long changes are gathered before they are written, in milliseconds. A write waits twice for
- * the disk, and each allocation is a change.
- */
+/** How long changes are gathered, in milliseconds: a write waits twice for the disk. */
 const GATHER_MS = 500
-/**
- * The same for device lists, for each kilobyte of the checkpoint: each change of one of 10,000
- * devices writes all of them. Handlers tell their devices again after a restart.
- */
+/** The same for device lists, for each kilobyte: a change of one device writes all of them. */
 const GATHER_MS_PER_KB = 2
 /** Before the next attempt after a failure, in milliseconds: a full disk can have room again. */
 const RETRY_MS = 60_000
 
-const list = z.object({
-  endpoint: z.string(),
-  shared: z.boolean(),
-  devices: z.array(z.unknown()),
-})
+const list = z.object({ endpoint: z.string(), shared: z.boolean(), devices: z.array(z.unknown()) })
 const allocation = z.object({
   slot: z
     .string()
@@ -85,12 +75,11 @@ interface CheckpointOptions {
  * The state that survives a restart of the agent: device lists, so that devices are offered before
  * a handler answers; allocations, so that a lost claim of a running container can be restored; and
  * registrations, so that a handler is found that does not register again. It has no Secrets, and no
- * claims: Instances are the truth about claims. Its size follows the devices that the node serves,
- * its allocations and its handlers.
+ * claims: Instances are the truth about claims.
  */
 export class Checkpoint {
   readonly #options: CheckpointOptions
-  /** The digest of the last content: the content can have megabytes. */
+  /** The digest of the last content. */
   #last: string | undefined
   /** How long changes of device lists are gathered, in milliseconds. */
   #listsMs = 0
@@ -102,10 +91,7 @@ export class Checkpoint {
     this.#options = options
   }
 
-  /**
-   * @returns the last saved content; nothing if the file cannot be read, is unusable or is from
-   * another node, which is logged
-   */
+  /** @returns nothing, with a line of the log, if the file is unusable or from another node */
   async load(): Promise<CheckpointContent> {
     const { file, node, log } = this.#options
     try {
@@ -122,39 +108,32 @@ export class Checkpoint {
       if (of === node) return { discovery: await this.#checked(discovery), given, handlers }
       log.info({ file, node, of }, 'checkpoint of another node ignored')
     } catch (error) {
-      // The next write says whether the file system is in order.
+      // The next write shows whether the file system is in order.
       log.warn({ file, err: error }, 'checkpoint not read')
     }
     return NOTHING
   }
 
-  /**
-   * Leaves out a list that breaks the rules of lists, which can be stricter than those of the agent
-   * that wrote the list. Other lists, and the allocations, have nothing to do with the list.
-   */
+  /** Leaves out a list that breaks the rules: the agent that wrote the list may have had others. */
   async #checked(written: z.infer<typeof fileSchema>['discovery']): Promise<DiscoverySnapshot> {
+    const { file, log } = this.#options
     const checked: Record<ObjectKey, DiscoverySnapshot[ObjectKey]> = {}
     for (const [configuration, { uid, lists }] of Object.entries(written)) {
       const kept: KeptList[] = []
-      for (const { devices, ...list } of lists) {
-        try {
-          kept.push({ ...list, devices: await checkInTurns(devices) })
-        } catch (error) {
-          const { file, log } = this.#options
-          const place = { file, configuration, endpoint: list.endpoint }
-          log.warn({ ...place, err: error }, 'device list of the checkpoint ignored')
-        }
-      }
+      for (const { endpoint, shared, devices } of lists)
+        await checkInTurns(devices).then(
+          (devices) => kept.push({ endpoint, shared, devices }),
+          (err: unknown) => {
+            const place = { file, configuration, endpoint }
+            log.warn({ ...place, err }, 'device list of the checkpoint ignored')
+          },
+        )
       checked[configuration as ObjectKey] = { uid, lists: kept }
     }
     return checked
   }
 
-  /**
-   * As `save`, together with the changes of the next moment.
-   * @param changed what has changed
-   * @param wait in milliseconds
-   */
+  /** Saves together with the changes of the next moment. @param wait in milliseconds */
   saveSoon(
     content: () => CheckpointContent,
     changed: keyof CheckpointContent,
@@ -174,10 +153,7 @@ export class Checkpoint {
     })
   }
 
-  /**
-   * Writes the content if it has changed. Never rejects: a full disk costs only the warm start.
-   * @returns whether the file has the content
-   */
+  /** Never rejects: a full disk costs only the warm start. @returns whether the file is written */
   save(content: () => CheckpointContent): Promise<boolean> {
     const saved = this.#writing.then(() => this.#write(content))
     this.#writing = saved

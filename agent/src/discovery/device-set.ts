@@ -9,14 +9,11 @@ import type { DeviceBounds } from '../limits.js'
 /** A device of one Configuration on this node. */
 export interface DiscoveredDevice {
   readonly device: HashedDevice
-  /** Whether other nodes can see the device too: a property of its endpoint. */
+  /** Whether other nodes can see the device too. */
   readonly shared: boolean
   /** The uid of the endpoint that lists the device. */
   readonly endpoint: string
-  /**
-   * False if the device is kept and not offered: its handler is silent for longer than the first
-   * grace period, or the device is refused.
-   */
+  /** False if the device is kept and not offered: its handler is silent, or it is refused. */
   readonly healthy: boolean
   /** Why the device is refused: its handler may not give containers all that it reports. */
   readonly refusal?: string
@@ -27,10 +24,7 @@ type Devices = ReadonlyMap<string, DiscoveredDevice>
 /** All devices of one Configuration: the union over its endpoints, one entry per device id. */
 export interface DeviceSet {
   readonly devices: Devices
-  /**
-   * Whether a missing device is gone. False while an answer is outstanding (after a start, without
-   * a handler): absence of evidence is not evidence of absence.
-   */
+  /** Whether a missing device is gone. False while an answer is outstanding. */
   readonly complete: boolean
   /** The devices that a bound leaves out; undefined if there are none. */
   readonly leftOut: LeftOut | undefined
@@ -39,11 +33,9 @@ export interface DeviceSet {
 /** Of a Configuration that is not followed, or has no list yet. */
 export const NO_DEVICES: DeviceSet = { devices: new Map(), complete: false, leftOut: undefined }
 
-/** Devices that are listed and not served, because there are more than a bound allows. */
 export interface LeftOut {
   /** Their number. If several endpoints list too many devices, there may be more. */
   readonly devices: number
-  /** The bound that leaves the devices out. */
   readonly bound: DeviceBound
   /** All devices before the bounds: a device that is left out is not gone. */
   readonly listed: Devices
@@ -60,24 +52,19 @@ export function isSameSet(a: DeviceSet, b: DeviceSet): boolean {
     a.complete === b.complete &&
     a.leftOut?.devices === b.leftOut?.devices &&
     a.leftOut?.bound === b.leftOut?.bound &&
-    hasSame(a.devices, b.devices, isSameDevice) &&
-    hasSame(a.leftOut?.listed ?? a.devices, b.leftOut?.listed ?? b.devices, () => true)
+    hasSame(a.devices, b.devices) &&
+    hasSame(a.leftOut?.listed, b.leftOut?.listed)
   )
 }
 
-function hasSame(a: Devices, b: Devices, isSame: typeof isSameDevice): boolean {
+function hasSame(a: Devices | undefined, b: Devices | undefined): boolean {
   if (a === b) return true
-  if (a.size !== b.size) return false
-  for (const [id, device] of a) {
-    const other = b.get(id)
-    if (other === undefined || !isSame(device, other)) return false
-  }
-  return true
+  return a?.size === b?.size && [...(a ?? [])].every(([id, each]) => isSame(each, b?.get(id)))
 }
 
-function isSameDevice(a: DiscoveredDevice, b: DiscoveredDevice): boolean {
+function isSame(a: DiscoveredDevice, b: DiscoveredDevice | undefined): boolean {
   return (
-    a.device.hash === b.device.hash &&
+    a.device.hash === b?.device.hash &&
     a.healthy === b.healthy &&
     a.refusal === b.refusal &&
     a.shared === b.shared &&
@@ -85,7 +72,6 @@ function isSameDevice(a: DiscoveredDevice, b: DiscoveredDevice): boolean {
   )
 }
 
-/** The devices of one endpoint for one Configuration. */
 export interface EndpointList {
   /** The uid of the endpoint. */
   readonly endpoint: string
@@ -93,8 +79,8 @@ export interface EndpointList {
   /** The last list; undefined before the first list. */
   readonly devices: readonly AdmittedDevice[] | undefined
   /**
-   * How many devices of the last list are beyond the bound of a list, and not in `devices`.
-   * Undefined before the first list of this process: the endpoint may have found more devices.
+   * How many devices were beyond the bound of a list. Undefined before the first list of this
+   * process: the endpoint may have found more devices.
    */
   readonly leftOut: number | undefined
   /** Time when the stream of the list ended; undefined while the stream is open. */
@@ -175,6 +161,7 @@ export type RankOf = (id: string, shared: boolean) => Rank
 
 /** The devices that the handlers list for one Configuration. */
 export interface ListedDevices {
+  readonly key: ObjectKey
   readonly configuration: Pick<Configuration, 'metadata' | 'spec'>
   readonly listed: AgedSet
   /** Called if a bound is exceeded. */
@@ -191,51 +178,58 @@ export type DeviceBound =
 /** One bound, for the Configurations that share it. */
 interface Room {
   readonly bound: DeviceBound
-  readonly isOfSlots: boolean
-  /** What all devices of these Configurations would take. */
-  demand: number
   left: number
+}
+
+/** The part of a Configuration in the rooms. */
+interface Portion<C> {
+  readonly of: C
+  /** Each with what one device takes of it. */
+  readonly rooms: readonly (readonly [room: Room, weight: number])[]
+  /** The ids of the devices that have room. */
+  readonly admitted: Set<string>
 }
 
 /**
  * Decides which devices are served: by rank, then by id, then by Configuration. A device without
  * room is passed over; a device of another Configuration may follow it.
  */
-export function admitDevices(
-  listed: ReadonlyMap<ObjectKey, ListedDevices>,
+export function admitDevices<C extends ListedDevices>(
+  all: readonly C[],
   bounds: DeviceBounds,
-): ReadonlyMap<ObjectKey, DeviceSet> {
-  const rooms = roomsOf(listed, bounds)
-  const admitted = new Map([...listed].map(([key, each]) => [key, servedSet(each.listed)]))
-  const isEnough = ({ demand, left }: Room) => demand <= left
-  if ([...rooms.values()].every((each) => each.every(isEnough))) return admitted
+): ReadonlyMap<C, DeviceSet> {
+  const sets = new Map(all.map((each) => [each, servedSet(each.listed)]))
+  const listing = all.filter(({ listed }) => listed.devices.size > 0)
+  const demand = portionsOf(listing, bounds)
+  for (const { of, rooms } of demand)
+    for (const [room, weight] of rooms) room.left -= weight * of.listed.devices.size
+  if (demand.every(({ rooms }) => rooms.every(([{ left }]) => left >= 0))) return sets
 
-  const byRank = Object.values(RANK).map((): Candidate[] => [])
-  for (const [key, each] of listed) {
-    const rankOf = each.ranks()
-    for (const [id, { shared }] of each.listed.devices)
-      byRank[rankOf(id, shared)]?.push({ key, id, slots: each.configuration.spec.capacity })
+  const portions = portionsOf(listing, bounds)
+  const byRank = Object.values(RANK).map((): { id: string; portion: Portion<C> }[] => [])
+  for (const portion of portions) {
+    const rankOf = portion.of.ranks()
+    for (const [id, { shared }] of portion.of.listed.devices)
+      byRank[rankOf(id, shared)]?.push({ id, portion })
   }
-  const kept = new Map([...listed.keys()].map((key) => [key, new Set<string>()]))
   for (const candidates of byRank) {
     // Most of a flood has no room: it need not be sorted.
     const withRoom = candidates
-      .filter(({ key, slots }) => fullRoom(rooms.get(key), slots) === undefined)
-      .sort((a, b) => compare(a.id, b.id) || compare(a.key, b.key))
-    for (const { key, id, slots } of withRoom) {
-      if (fullRoom(rooms.get(key), slots) !== undefined) continue
-      for (const room of rooms.get(key) ?? []) room.left -= weight(room, slots)
-      kept.get(key)?.add(id)
+      .filter(({ portion }) => fullBound(portion) === undefined)
+      .sort((a, b) => compare(a.id, b.id) || compare(a.portion.of.key, b.portion.of.key))
+    for (const { id, portion } of withRoom) {
+      if (fullBound(portion) !== undefined) continue
+      for (const [room, weight] of portion.rooms) room.left -= weight
+      portion.admitted.add(id)
     }
   }
-  for (const [key, { configuration, listed: set }] of listed) {
-    const ids = kept.get(key)
-    if (ids === undefined || ids.size === set.devices.size) continue
-    const served = new Map([...set.devices].filter(([id]) => ids.has(id)))
-    const full = fullRoom(rooms.get(key), configuration.spec.capacity)
-    admitted.set(key, servedSet(set, served, full?.bound))
+  for (const portion of portions) {
+    const { of, admitted } = portion
+    const served = [...of.listed.devices].filter(([id]) => admitted.has(id))
+    if (served.length < of.listed.devices.size)
+      sets.set(of, servedSet(of.listed, new Map(served), fullBound(portion)))
   }
-  return admitted
+  return sets
 }
 
 /** The devices to serve of those that are listed. */
@@ -249,47 +243,33 @@ function servedSet(
   return { devices, complete, leftOut }
 }
 
-interface Candidate {
-  readonly key: ObjectKey
-  readonly id: string
-  readonly slots: number
-}
-
-/** The rooms of each Configuration: those of its namespace and of the node are shared. */
-function roomsOf(
-  listed: ReadonlyMap<ObjectKey, ListedDevices>,
+/** Rooms without devices yet. Those of a namespace and of the node are shared. */
+function portionsOf<C extends ListedDevices>(
+  all: readonly C[],
   { perConfiguration, perNode, slots }: DeviceBounds,
-): ReadonlyMap<ObjectKey, readonly Room[]> {
-  const room = (bound: DeviceBound, most: number): Room => ({
-    ...{ bound, demand: 0, left: Math.ceil(most) },
-    isOfSlots: bound.startsWith('slots'),
-  })
-  const ofNode = [room('perNode', perNode), room('slots', slots)]
-  const namespaces = new Map<string, readonly Room[]>()
-  const rooms = new Map<ObjectKey, readonly Room[]>()
-  for (const [key, { configuration, listed: set }] of listed) {
-    const { namespace } = configuration.metadata
-    const ofNamespace = namespaces.get(namespace) ?? [
-      room('perNamespace', perNode / 2),
-      room('slotsPerNamespace', slots / 2),
-    ]
-    namespaces.set(namespace, ofNamespace)
-    const all = [room('perConfiguration', perConfiguration), ...ofNamespace, ...ofNode]
-    for (const each of all)
-      each.demand += set.devices.size * weight(each, configuration.spec.capacity)
-    rooms.set(key, all)
+): readonly Portion<C>[] {
+  const shared = new Map<string, Room>()
+  const room = (bound: DeviceBound, most: number, namespace = '') => {
+    const found = shared.get(`${bound} ${namespace}`) ?? { bound, left: Math.ceil(most) }
+    shared.set(`${bound} ${namespace}`, found)
+    return found
   }
-  return rooms
+  return all.map((of) => {
+    const { metadata, spec } = of.configuration
+    const rooms: Portion<C>['rooms'] = [
+      [{ bound: 'perConfiguration', left: perConfiguration }, 1],
+      [room('perNamespace', perNode / 2, metadata.namespace), 1],
+      [room('slotsPerNamespace', slots / 2, metadata.namespace), spec.capacity],
+      [room('perNode', perNode), 1],
+      [room('slots', slots), spec.capacity],
+    ]
+    return { of, rooms, admitted: new Set<string>() }
+  })
 }
 
-/** What a device with so many slots takes of a room. */
-function weight({ isOfSlots }: Room, slots: number): number {
-  return isOfSlots ? slots : 1
-}
-
-/** The first room that has no place for a device with so many slots. */
-function fullRoom(rooms: readonly Room[] = [], slots: number): Room | undefined {
-  return rooms.find((room) => weight(room, slots) > room.left)
+/** The first bound that leaves out one more device. */
+function fullBound({ rooms }: Portion<unknown>): DeviceBound | undefined {
+  return rooms.find(([{ left }, weight]) => weight > left)?.[0].bound
 }
 
 function compare(a: string, b: string): number {

@@ -32,26 +32,22 @@ function told(): ObjectKey[] {
   return keys
 }
 
-/** The last list of an endpoint. */
-interface Listed {
-  /** Undefined before the first list. */
-  readonly ids: readonly string[] | undefined
-  /** Whether a process that this agent knows has answered. */
-  readonly isAnswer: boolean
-  readonly lostAt: number | undefined
-}
-
 const UNHEALTHY_MS = 30_000
 const GONE_MS = 300_000
-const uid = fc.constantFrom('told@a', 'told@b', 'told@z')
-const step = fc.oneof(
-  fc.record({ list: uid, ids: fc.uniqueArray(fc.constantFrom('1', '2', '3')) }),
-  fc.record({ fail: uid }),
-  fc.record({ drop: uid }),
+const ACTS = ['list', 'fail', 'drop', 'pass', 'restart', 'edit', 'clock'] as const
+const step = fc.record({
+  act: fc.constantFrom(...ACTS),
+  uid: fc.constantFrom('told@a', 'told@b', 'told@z'),
+  ids: fc.uniqueArray(fc.constantFrom('1', '2', '3')),
   // Time alone changes the set.
-  fc.record({ pass: fc.constantFrom(1, 1000, UNHEALTHY_MS - 1, UNHEALTHY_MS, GONE_MS / 2) }),
-  fc.constantFrom('restart' as const, 'edit' as const, 'clock' as const),
-)
+  ms: fc.constantFrom(1, 1000, UNHEALTHY_MS - 1, UNHEALTHY_MS, GONE_MS / 2),
+})
+/** The last list of an endpoint, and whether a process that this agent knows has sent it. */
+interface Listed {
+  readonly ids: readonly string[]
+  readonly isAnswer: boolean
+  readonly lostAt: number
+}
 
 it('A1 A2 A3 A5 R104 devices are those of open and recent lists, in any history', async () => {
   await fc.assert(
@@ -63,74 +59,73 @@ it('A1 A2 A3 A5 R104 devices are those of open and recent lists, in any history'
       const now = () => world.clock.monotonicMs()
       const lists = new Map<string, Listed>()
       const registered = new Map<string, ManualEndpoint>()
-      /** Start of the period without an endpoint; undefined after any answer. */
-      let waitingSince: number | undefined = now()
-      const counts = ({ lostAt = Infinity }: Listed) => now() < lostAt + GONE_MS
+      /** Start of the period without an endpoint; before all time after any answer. */
+      let waitingSince = now()
+      const counts = ({ lostAt }: Listed) => now() < lostAt + GONE_MS
       const lose = (name: string) => {
         const list = lists.get(name)
-        if (list !== undefined) lists.set(name, { ...list, lostAt: list.lostAt ?? now() })
+        if (list) lists.set(name, { ...list, lostAt: Math.min(list.lostAt, now()) })
       }
       const served = () => world.discovery.deviceSet(key).devices
-
-      async function act(each: typeof step extends fc.Arbitrary<infer Step> ? Step : never) {
-        if (each === 'restart') {
+      type Acts = Record<(typeof ACTS)[number], (uid: string, ids: string[], ms: number) => unknown>
+      const acts: Acts = {
+        async list(uid, ids) {
+          await world.clock.advance(1000)
+          const from = registered.get(uid) ?? new ManualEndpoint(uid)
+          if (from.open === 0) await world.register(from)
+          await world.list(from, ...ids)
+          registered.set(uid, from)
+          waitingSince = -Infinity
+          lists.set(uid, { ids, isAnswer: true, lostAt: Infinity })
+        },
+        async fail(uid) {
+          const of = registered.get(uid)
+          if (of) await world.fail(of)
+          lose(uid)
+        },
+        drop(uid) {
+          const of = registered.get(uid)
+          registered.delete(uid)
+          if (of) world.registry.drop(of)
+          lose(uid)
+        },
+        pass: (_uid, _ids, ms) => world.clock.advance(ms),
+        async restart() {
           for (const [name, { ids: all }] of lists) {
-            const kept = all?.filter((id) => served().get(id)?.endpoint === name)
-            if (kept === undefined) lists.delete(name)
-            else lists.set(name, { ids: kept, isAnswer: false, lostAt: now() })
+            const ids = all.filter((id) => served().get(id)?.endpoint === name)
+            lists.set(name, { ids, isAnswer: false, lostAt: now() })
           }
           registered.clear()
           waitingSince = now()
           await world.restart()
-        } else if (each === 'clock') {
-          // As a machine without a battery does, once it has heard the time.
-          world.clock.set(world.clock.wallMs() + 365 * 86_400_000)
-        } else if (each === 'edit') {
+        },
+        async edit() {
           await world.edit(`${now()}`)
           for (const name of registered.keys()) lose(name)
-        } else if ('pass' in each) await world.clock.advance(each.pass)
-        else if ('list' in each) {
-          await world.clock.advance(1000)
-          const from = registered.get(each.list) ?? new ManualEndpoint(each.list)
-          if (from.open === 0) await world.register(from)
-          await world.list(from, ...each.ids)
-          registered.set(each.list, from)
-          waitingSince = undefined
-          lists.set(each.list, { ids: each.ids, isAnswer: true, lostAt: undefined })
-        } else {
-          const name = 'fail' in each ? each.fail : each.drop
-          const of = registered.get(name)
-          if (of === undefined) return
-          if ('fail' in each) await world.fail(of)
-          else {
-            registered.delete(name)
-            world.registry.drop(of)
-          }
-          lose(name)
-        }
+        },
+        // As a machine without a battery does, once it has heard the time.
+        clock: () => world.clock.set(world.clock.wallMs() + 365 * 86_400_000),
       }
 
-      for (const each of steps) {
+      for (const { act, uid, ids, ms } of steps) {
         const before = world.discovery.deviceSet(key)
         const heard = told()
-        await act(each)
+        await acts[act](uid, ids, ms)
         // A restart and a new Configuration have other listeners.
-        if (each !== 'restart' && world.discovery.deviceSet(key) !== before)
+        if (act !== 'restart' && world.discovery.deviceSet(key) !== before)
           expect(heard).toContain(key)
         for (const [name, list] of lists)
           if (!registered.has(name) && !counts(list)) lists.delete(name)
         // In the order in which the endpoints came: the first one describes a device.
         const counting = [...lists].filter(([, list]) => counts(list))
-        const listed = new Set(counting.flatMap(([, list]) => list.ids ?? []))
+        const listed = new Set(counting.flatMap(([, list]) => list.ids))
         expect([...served().keys()].sort()).toEqual([...listed].sort())
         for (const [id, { endpoint: by, healthy }] of served()) {
-          const all = counting.filter(([, list]) => list.ids?.includes(id))
+          const all = counting.filter(([, list]) => list.ids.includes(id))
           expect(by).toBe(all[0]?.[0])
-          expect(healthy).toBe(
-            all.some(([, { lostAt = Infinity }]) => now() < lostAt + UNHEALTHY_MS),
-          )
+          expect(healthy).toBe(all.some(([, { lostAt }]) => now() < lostAt + UNHEALTHY_MS))
         }
-        const isWaiting = now() < (waitingSince ?? -Infinity) + GONE_MS
+        const isWaiting = now() < waitingSince + GONE_MS
         const { complete } = world.discovery.deviceSet(key)
         expect(complete).toBe(!isWaiting && counting.every(([, list]) => list.isAnswer))
       }
@@ -165,13 +160,17 @@ describe('a lost handler', () => {
 })
 
 describe('the devices of the checkpoint', () => {
-  it('stay in the checkpoint if the agent ends early, and go with the Configuration', async () => {
-    await world.list(endpoint, '1')
-    const snapshot = world.discovery.snapshot()
+  const restored = async (snapshot = world.discovery.snapshot()) => {
     await world.discovery.close()
     world.discovery = world.make()
     await world.discovery.restore(snapshot)
-    expect(world.discovery.snapshot()).toEqual(snapshot)
+    return world.discovery.snapshot()
+  }
+
+  it('stay in the checkpoint if the agent ends early, and go with the Configuration', async () => {
+    await world.list(endpoint, '1')
+    const snapshot = world.discovery.snapshot()
+    expect(await restored()).toEqual(snapshot)
     world.configurations.remove(key)
     world.discovery.start()
     expect(world.discovery.snapshot()).toEqual({})
@@ -182,11 +181,7 @@ describe('the devices of the checkpoint', () => {
     const snapshot = world.discovery.snapshot()
     world.configurations.put(configuration('default', '', 'another'))
     expect(world.found()).toEqual([])
-    await world.discovery.close()
-    world.discovery = world.make()
-    await world.discovery.restore(snapshot)
-    world.discovery.start()
-    expect(world.found()).toEqual([])
+    expect(await restored(snapshot)).toEqual({})
   })
 })
 
@@ -292,8 +287,11 @@ describe('the bounds of devices', () => {
     await world.list(endpoint, ...ids('a', 100), 'y', 'z')
     expect(world.found()).toEqual(['a0', 'a1', 'y', 'z'])
     expect(leftOut()?.devices).toBe(98)
-    const rankOf = endpoint.requests[0]?.rank() ?? expect.fail()
-    expect(rankOf('z')).toBeLessThan(rankOf('a2'))
+    const rank = endpoint.requests[0]?.rank ?? expect.fail()
+    expect(rank('z')).toBeLessThan(rank('a2'))
+    // Each list is cut by the ranks of its time.
+    await world.list(endpoint, 'b')
+    expect(rank('b')).toBeLessThan(rank('z'))
   })
 
   it('count what the list of an endpoint has left out already', async () => {
@@ -338,11 +336,7 @@ describe('the bounds of devices', () => {
   it('count slots too: an edit of the capacity decides how many devices fit', async () => {
     const { spec, ...configuration } = world.configurations.get(key) ?? expect.fail()
     await world.list(endpoint, ...ids('a', 4))
-    for (const [capacity, fitting] of [
-      [20, 3],
-      [15, 4],
-      [61, 0],
-    ] as const) {
+    for (const [capacity = 1, fitting = 4] of [[20, 3], [15], [61, 0]]) {
       world.configurations.put({ ...configuration, spec: { ...spec, capacity } })
       expect(world.found()).toEqual(ids('a', fitting))
     }

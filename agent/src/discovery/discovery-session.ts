@@ -33,19 +33,16 @@ export type SessionState =
   /** The session waits until the Configuration changes. */
   | { readonly phase: 'refused'; readonly message: string }
 
-export type SessionFailure =
-  | 'Unreachable'
-  | 'HandlerFailed'
-  /** The handler has not been asked: a property is not there. */
+/** The handler has not been asked: a property is not there, refused to the agent, or unreadable. */
+type PropertyFailure =
   | 'MissingProperty'
-  /** The handler has not been asked: the agent may not read a property. */
   | 'PropertyForbidden'
-  /** The handler has not been asked: a property is of another namespace, without consent. */
+  /** The property is of another namespace, without consent. */
   | 'PropertyRefused'
-  /** The handler has not been asked: a property cannot be read. */
   | 'UnreadableProperty'
-  /** A mistake in akri.js or in a handler. */
-  | 'InternalError'
+
+/** `InternalError` is a mistake in akri.js or in a handler. */
+export type SessionFailure = PropertyFailure | 'Unreachable' | 'HandlerFailed' | 'InternalError'
 
 /**
  * The answer of an endpoint to the present details. `fresh`: its stream is open, or has ended a
@@ -80,86 +77,58 @@ export interface SessionOptions extends AgeingOptions {
   onChange(): void
 }
 
-/** Between attempts, in milliseconds. An endpoint that registers again is asked at once. */
+/** Between attempts, in milliseconds. A stream that lasts so long resets the back-off. */
 const BACKOFF = { initialMs: 500, ceilingMs: 30_000 }
-/**
- * A stream that lasts so long after its first list resets the back-off: a handler may break after
- * each list.
- */
-const STEADY_MS = BACKOFF.ceilingMs
 /** Between decisions about devices that are refused for now, in milliseconds. */
 const DECISIONS = { initialMs: 1000, ceilingMs: 300_000 }
 /**
- * A change of the reports of devices alone is shown after so many milliseconds: a device that is
- * offered now and then, or is left out for a moment, must not cause writes without an end.
+ * A change of the reports alone is shown after so many milliseconds: a device that is left out now
+ * and then must not cause writes without an end.
  */
 const REPORTS_MS = 10_000
-/**
- * The lists of one endpoint that are read: a burst, then one in 200 ms. One plug of a device can
- * give 40 lists. A handler that lists without a pause must not keep the agent busy; the newest list
- * counts.
- */
+/** The lists that are read: a burst, then one in 200 ms. One plug can give 40 lists. */
 const LISTS = { burst: 50, refillMs: 200 }
-/**
- * So many new or changed devices, properties, mounts and device nodes count as one more list: each
- * costs time to read.
- */
+/** So many new or changed devices, and entries of them, count as one more list. */
 const ENTRIES_OF_A_LIST = 1000
 /**
  * An attempt before the back-off is over counts as so many lists: any process that may register can
- * cause it. Then a handler that registers still waits for a second at most.
+ * cause it. A handler that registers then still waits for a second at most.
  */
 const LISTS_OF_EARLY_ATTEMPT = 5
 
-/** One stream of the endpoint, with what comes before it. */
-interface Attempt {
-  readonly stop: AbortController
-  /** Whether the next attempt follows at once: the endpoint registered during this attempt. */
-  isWoken: boolean
-  /** Whether the endpoint has been asked: the properties come first. */
-  asked: boolean
-  /** Time of the first list. */
-  listedAt: number | undefined
-}
+const OPENING: SessionState = { phase: 'opening' }
 
 /**
- * Keeps a discovery stream open between one Configuration and one endpoint, and has its last list.
- * Without an endpoint, it has the list of an endpoint that is gone, or of before a restart.
+ * Keeps a discovery stream open between one Configuration and one endpoint, and has its last list:
+ * also while the endpoint is gone, and that of before a restart.
  */
 export class DiscoverySession {
-  readonly #endpoint: HandlerEndpoint | undefined
   readonly #options: SessionOptions
-  readonly #stop = new AbortController()
-  readonly #running: Promise<void> | undefined
+  #configuration: Configuration
+  #list: EndpointList
+  #endpoint: HandlerEndpoint | undefined
+  #state = OPENING
+  /** Of the last list, and in the status. Undefined until a list answers the present details. */
+  #reports: { last: Reports; shown: Reports; isWaiting: boolean } | undefined
+  /** Ends when the endpoint leaves. */
+  #stop = new AbortController()
+  /** Ends the present stream. */
+  #stream = new AbortController()
+  /** Ends the wait for the next stream, also before the wait has begun. */
+  #wait = new AbortController()
+  #running: Promise<unknown> = Promise.resolve()
   /** Ends the decisions about devices of the list that are refused for now. */
   #decisions = new AbortController()
   /** Time until which the budget of lists is spent. */
   #spentUntil = Number.NEGATIVE_INFINITY
-  #configuration: Configuration
-  #list: EndpointList
-  #state: SessionState = { phase: 'opening' }
-  /**
-   * The reports of the last list, and those that the status shows. Undefined until a list answers
-   * the present details.
-   */
-  #reports: { last: Reports; shown: Reports; isWaiting: boolean } | undefined
-  #attempt = newAttempt()
 
-  constructor(
-    configuration: Configuration,
-    list: EndpointList,
-    options: SessionOptions,
-    endpoint?: HandlerEndpoint,
-  ) {
+  constructor(configuration: Configuration, list: EndpointList, options: SessionOptions) {
     this.#configuration = configuration
     this.#list = list
     this.#options = options
-    this.#endpoint = endpoint
-    this.#decideAgain()
-    this.#running = endpoint && this.#run(endpoint)
+    void this.#decideAgain()
   }
 
-  /** The last list of the endpoint. */
   get list(): EndpointList {
     return this.#list
   }
@@ -167,11 +136,6 @@ export class DiscoverySession {
   /** Whether the endpoint is there. */
   get isRunning(): boolean {
     return this.#endpoint !== undefined
-  }
-
-  /** Whether a stream is open, and has given a list. */
-  get isListing(): boolean {
-    return this.#state.phase === 'open' && this.#state.listed
   }
 
   get status(): SessionStatus {
@@ -182,10 +146,26 @@ export class DiscoverySession {
     return { uid, state: this.#state, answer, reports: this.#reports?.shown }
   }
 
-  /**
-   * Takes over an edit. Other details or properties restart the stream; the list stays until the
-   * next list.
-   */
+  /** Asks the endpoint until it leaves. One endpoint is asked at a time. */
+  follow(endpoint: HandlerEndpoint): void {
+    if (this.isRunning) return
+    this.#endpoint = endpoint
+    this.#stop = new AbortController()
+    const before = this.#running
+    this.#running = this.#run(endpoint, this.#stop.signal).then(() => before)
+  }
+
+  /** The endpoint is gone. The list stays. */
+  leave(): void {
+    this.#lose()
+    this.#endpoint = undefined
+    this.#state = OPENING
+    this.#reports = undefined
+    this.#stop.abort()
+    this.restart()
+  }
+
+  /** Takes over an edit. Other details or properties restart the stream. */
   configure(configuration: Configuration): void {
     const before = this.#configuration.spec.discoveryHandler
     this.#configuration = configuration
@@ -197,7 +177,8 @@ export class DiscoverySession {
 
   /** Opens another stream at once, because properties changed. */
   restart(): void {
-    this.#attempt.stop.abort()
+    this.#stream.abort()
+    this.#wait.abort()
   }
 
   /**
@@ -205,38 +186,36 @@ export class DiscoverySession {
    * that the process of the stream lives. So only a wait ends at once, also the next wait.
    */
   wake(): void {
-    this.#attempt.isWoken = true
-    if (this.#state.phase !== 'open') this.#attempt.stop.abort()
+    this.#wait.abort()
   }
 
   async close(): Promise<void> {
-    this.#lose()
-    this.#stop.abort()
-    this.#attempt.stop.abort()
+    this.leave()
     this.#decisions.abort()
     await this.#running
   }
 
-  async #run(endpoint: HandlerEndpoint): Promise<void> {
-    const { clock, random, onChange } = this.#options
+  async #run(endpoint: HandlerEndpoint, stop: AbortSignal): Promise<void> {
+    const { clock, log, random, onChange } = this.#options
     const backoff = new Backoff({ ...BACKOFF, random })
-    while (!this.#stop.signal.aborted) {
-      const attempt = newAttempt()
-      this.#attempt = attempt
-      const { signal } = attempt.stop
-      await this.#follow(endpoint, attempt).catch((error: unknown) =>
-        signal.aborted ? undefined : this.#failed(error, endpoint, attempt),
-      )
-      if (this.#stop.signal.aborted) return
-      const { listedAt = Infinity } = attempt
-      if (clock.monotonicMs() - listedAt >= STEADY_MS) backoff.reset()
+    while (!stop.aborted) {
+      this.#stream = new AbortController()
+      this.#wait = new AbortController()
+      const { signal } = this.#wait
+      const listedAt = await this.#ask(endpoint, this.#stream.signal)
+      if (stop.aborted) return
+      if (clock.monotonicMs() - listedAt >= BACKOFF.ceilingMs) backoff.reset()
       this.#lose()
       onChange()
-      if (attempt.isWoken) attempt.stop.abort()
-      if (!signal.aborted) await this.#rest(backoff, signal)
+      if (this.#state.phase === 'refused') await aborted(signal)
+      if (!signal.aborted) {
+        const retryInMs = backoff.next()
+        log.debug({ retryInMs }, 'discovery retry scheduled')
+        await clock.sleep(retryInMs, signal).catch(() => undefined)
+      }
       if (!signal.aborted) continue
       backoff.reset()
-      await this.#pay(LISTS_OF_EARLY_ATTEMPT, this.#stop.signal)
+      await this.#pay(LISTS_OF_EARLY_ATTEMPT, stop)
     }
   }
 
@@ -245,82 +224,75 @@ export class DiscoverySession {
     this.#list = { lostSince: this.#options.clock.monotonicMs(), ...this.#list }
   }
 
-  /** Waits until the next attempt. */
-  async #rest(backoff: Backoff, signal: AbortSignal): Promise<void> {
-    if (this.#state.phase === 'refused') return aborted(signal)
-    const { clock, log } = this.#options
-    const retryInMs = backoff.next()
-    log.debug({ retryInMs }, 'discovery retry scheduled')
-    await clock.sleep(retryInMs, signal).catch(() => undefined)
-  }
-
-  async #follow(endpoint: HandlerEndpoint, attempt: Attempt): Promise<void> {
+  /** Follows a stream to its end. @returns the time of its first list; Infinity without a list */
+  async #ask(endpoint: HandlerEndpoint, signal: AbortSignal): Promise<number> {
     const { clock, observer, cluster, access, mostDevices, ranks, onChange } = this.#options
     const configuration = this.#configuration
     const { name, namespace, uid } = configuration.metadata
-    const { signal } = attempt.stop
-    // An edit, and the end of the agent, do not wait for an API server that does not answer.
-    const properties = await untilAborted(cluster.resolveProperties(configuration), signal)
-    if (properties === undefined || signal.aborted) return
-    attempt.asked = true
-    this.#state = { phase: 'open', listed: false }
-    onChange()
-    const askedAt = clock.monotonicMs()
-    const request = {
-      configuration: `${namespace}/${name} ${uid}`,
-      details: configuration.spec.discoveryHandler.discoveryDetails,
-      properties,
-      mostDevices,
-      rank: () => {
-        const rankOf = ranks()
-        return (id: string) => rankOf(id, endpoint.shared)
-      },
-    }
-    for await (const { devices: listed, leftOut, reports } of endpoint.discover(request, signal)) {
-      const { devices: before } = this.#list
-      const { devices, changed } = await access.admit(endpoint.name, listed, before)
-      if (signal.aborted) return
-      const now = clock.monotonicMs()
-      const seconds = attempt.listedAt === undefined ? (now - askedAt) / 1000 : undefined
-      observer.handlerAnswered(name, endpoint.name, seconds)
-      attempt.listedAt ??= now
-      this.#followReports(reports, changed > 0 || devices.length !== before?.length)
-      this.#state = { phase: 'open', listed: true }
-      // Another process can be behind the endpoint by now.
-      const { uid, shared } = endpoint
-      this.#list = { endpoint: uid, shared, devices, leftOut }
-      this.#decideAgain()
+    let [askedAt, listedAt] = [Infinity, Infinity]
+    try {
+      // An edit, and the end of the agent, do not wait for an API server that does not answer.
+      const properties = await untilAborted(cluster.resolveProperties(configuration), signal)
+      if (properties === undefined || signal.aborted) return listedAt
+      askedAt = clock.monotonicMs()
+      this.#state = { phase: 'open', listed: false }
       onChange()
-      await this.#pay(1 + Math.floor((changed + leftOut) / ENTRIES_OF_A_LIST), signal)
+      const label = `${namespace}/${name} ${uid}`
+      const { discoveryDetails: details } = configuration.spec.discoveryHandler
+      // Once for each list that is too long.
+      let rankOf: RankOf | undefined
+      const rank = (id: string) => {
+        rankOf ??= ranks()
+        return rankOf(id, endpoint.shared)
+      }
+      const request = { configuration: label, details, properties, mostDevices, rank }
+      for await (const { leftOut, reports, ...list } of endpoint.discover(request, signal)) {
+        rankOf = undefined
+        const { devices: before } = this.#list
+        const { devices, changed } = await access.admit(endpoint.name, list.devices, before)
+        if (signal.aborted) return listedAt
+        const now = clock.monotonicMs()
+        const seconds = listedAt === Infinity ? (now - askedAt) / 1000 : undefined
+        observer.handlerAnswered(name, endpoint.name, seconds)
+        listedAt = Math.min(listedAt, now)
+        this.#followReports(reports, changed > 0 || devices.length !== before?.length)
+        this.#state = { phase: 'open', listed: true }
+        // Another process can be behind the endpoint by now.
+        this.#list = { endpoint: endpoint.uid, shared: endpoint.shared, devices, leftOut }
+        void this.#decideAgain()
+        onChange()
+        await this.#pay(1 + Math.floor((changed + leftOut) / ENTRIES_OF_A_LIST), signal)
+      }
+    } catch (error) {
+      if (!signal.aborted) await this.#failed(error, endpoint, askedAt < Infinity)
     }
+    return listedAt
   }
 
   /**
-   * Decides again about devices that are refused because of the present state of the node: a slow
-   * answer of the kernel or a device that comes later must not last until the next list of the
-   * handler, which begins with short pauses.
+   * Decides again about devices that are refused because of the present state of the node, with
+   * short pauses first: the next list of the handler may be far.
    */
-  #decideAgain(): void {
+  async #decideAgain(): Promise<void> {
     this.#decisions.abort()
     this.#decisions = new AbortController()
     const { signal } = this.#decisions
     const { clock, access, log, random, onChange } = this.#options
-    const decide = async () => {
+    try {
       for (const wait of backoff({ ...DECISIONS, random })) {
-        const { endpoint, devices = [] } = this.#list
-        if (!devices.some(({ isTemporary }) => isTemporary)) return
+        const { endpoint, devices: before = [] } = this.#list
+        if (!before.some(({ isTemporary }) => isTemporary)) return
         await clock.sleep(wait, signal)
-        const reported = devices.map(asReported)
-        const decided = await access.admit(handlerOfUid(endpoint), reported, devices)
+        const reported = before.map(asReported)
+        const { devices } = await access.admit(handlerOfUid(endpoint), reported, before)
         if (signal.aborted) return
-        if (decided.devices.every((device, index) => device === devices[index])) continue
-        this.#list = { ...this.#list, devices: decided.devices }
+        if (devices.every(({ refusal }, index) => refusal === before[index]?.refusal)) continue
+        this.#list = { ...this.#list, devices }
         onChange()
       }
-    }
-    decide().catch((error: unknown) => {
+    } catch (error) {
       if (!signal.aborted) log.error({ err: error }, 'refused devices not checked again')
-    })
+    }
   }
 
   /** @param isChanged whether the devices of the list have changed: then the status is written */
@@ -334,7 +306,6 @@ export class DiscoverySession {
     reports.isWaiting = true
     runAfter(clock, REPORTS_MS, this.#stop.signal, () => {
       reports.isWaiting = false
-      if (reports !== this.#reports || isDeepStrictEqual(reports.last, reports.shown)) return
       reports.shown = reports.last
       onChange()
     })
@@ -350,18 +321,18 @@ export class DiscoverySession {
       await clock.sleep(this.#spentUntil - now, signal).catch(() => undefined)
   }
 
-  async #failed(error: unknown, endpoint: HandlerEndpoint, { asked }: Attempt): Promise<void> {
+  async #failed(error: unknown, endpoint: HandlerEndpoint, isAsked: boolean): Promise<void> {
     const { clock, log, observer, registry, removeAfterMs } = this.#options
     const message = messageOf(error)
-    if (asked) observer.handlerFailed(endpoint.name)
-    const reason = reasonOf(error, asked)
-    const before = this.#state
+    if (isAsked) observer.handlerFailed(endpoint.name)
+    const failure = error instanceof DiscoveryFailedError ? error.failure : 'failed'
+    const reason = reasonOf(error, isAsked ? failure : undefined)
+    const before = JSON.stringify(this.#state)
     this.#state =
-      error instanceof DiscoveryFailedError && error.failure === 'invalid-details'
+      failure === 'invalid-details'
         ? { phase: 'refused', message }
         : { phase: 'failed', reason, message }
-    if (JSON.stringify(before) !== JSON.stringify(this.#state))
-      log.warn({ err: error }, 'discovery failed')
+    if (before !== JSON.stringify(this.#state)) log.warn({ err: error }, 'discovery failed')
     const { lostSince = Infinity } = this.#list
     const isLost = clock.monotonicMs() >= lostSince + removeAfterMs
     // A handler that comes back registers again; one that hung does not.
@@ -369,16 +340,13 @@ export class DiscoverySession {
   }
 }
 
-function newAttempt(): Attempt {
-  return { stop: new AbortController(), isWoken: false, asked: false, listedAt: undefined }
-}
-
-function reasonOf(error: unknown, asked: boolean): SessionFailure {
+/** @param failure undefined if the handler has not been asked */
+function reasonOf(
+  error: unknown,
+  failure: DiscoveryFailedError['failure'] | undefined,
+): SessionFailure {
   if (kindOf(error) === 'bug') return 'InternalError'
-  if (asked) {
-    const failure = error instanceof DiscoveryFailedError ? error.failure : 'failed'
-    return failure === 'unreachable' ? 'Unreachable' : 'HandlerFailed'
-  }
+  if (failure !== undefined) return failure === 'unreachable' ? 'Unreachable' : 'HandlerFailed'
   if (PropertyRefusedError.is(error)) return 'PropertyRefused'
   if (PropertyForbiddenError.is(error)) return 'PropertyForbidden'
   return MissingPropertyError.is(error) ? 'MissingProperty' : 'UnreadableProperty'

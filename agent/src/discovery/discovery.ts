@@ -3,7 +3,7 @@ import { keyOf, type ObjectKey } from '@akrijs/kube/objects'
 import { Listeners, runAfter } from '@akrijs/runtime'
 import { asReported } from '../access/handler-access.js'
 import type { Cluster, ObjectCache } from '../cluster/cluster.js'
-import { type HandlerEndpoint, handlerOfUid } from '../handlers/handler-endpoint.js'
+import { type HashedDevice, handlerOfUid } from '../handlers/handler-endpoint.js'
 import type { HandlerRegistry } from '../handlers/handler-registry.js'
 import { DEVICE_BOUNDS, type DeviceBounds } from '../limits.js'
 import {
@@ -26,7 +26,7 @@ interface DiscoveryOptions
   readonly registry: HandlerRegistry
   readonly cluster: Pick<Cluster, 'resolveProperties' | 'onPropertiesChanged'>
   /** The accepted Configurations. */
-  readonly configurations: ObjectCache<Configuration>
+  readonly configurations: Omit<ObjectCache<Configuration>, 'synced'>
   /** Ranks the devices of a Configuration by its present Instances. */
   rankDevices(configuration: Configuration): RankOf
   /** @default DEVICE_BOUNDS */
@@ -41,23 +41,28 @@ export interface DiscoveryStatus {
 }
 
 /** A list that the checkpoint keeps. */
-export type KeptList = Pick<EndpointList, 'endpoint' | 'shared' | 'devices'>
+export interface KeptList extends Pick<EndpointList, 'endpoint' | 'shared'> {
+  readonly devices: readonly HashedDevice[]
+}
 
 /** What the checkpoint keeps of each Configuration. */
 export type DiscoverySnapshot = Readonly<
   Record<ObjectKey, { readonly uid: string; readonly lists: readonly KeptList[] }>
 >
 
-/** A Configuration, with a session for each endpoint of its handler. */
+/**
+ * The uid of a session that stands for the endpoints that may come: until one of them answers, or
+ * the grace period ends, a missing device is not gone.
+ */
+const NONE_YET = ''
+
+/** A Configuration, with the lists of the endpoints of its handler. */
 interface FollowedConfiguration extends ListedDevices {
-  readonly key: ObjectKey
   /** With its last edit. */
   configuration: Configuration
+  listed: ListedDevices['listed']
   /** By the uid of the endpoint, in the order in which the endpoints came. */
   readonly sessions: Map<string, DiscoverySession>
-  /** Start of the wait for the first answer of any endpoint; undefined after an answer. */
-  waitingSince: number | undefined
-  listed: ListedDevices['listed']
   /** The devices to serve. */
   devices: DeviceSet
   /** Time alone changes the devices too. */
@@ -70,7 +75,7 @@ export class Discovery {
   readonly #followed = new Map<ObjectKey, FollowedConfiguration>()
   readonly #listeners = new Listeners<[configuration: ObjectKey]>()
   readonly #stop = new AbortController()
-  /** The end of the sessions that were replaced. */
+  /** The end of the sessions that were closed. */
   #closing: Promise<unknown> = Promise.resolve()
 
   constructor(options: DiscoveryOptions) {
@@ -87,9 +92,9 @@ export class Discovery {
       // It may have gone while no agent ran.
       if (configuration?.metadata.uid !== uid) continue
       const followed = this.#begin(key, configuration)
-      for (const { devices = [], ...list } of lists) {
-        const admitted = await access.admit(handlerOfUid(list.endpoint), devices)
-        this.#renew(followed, list.endpoint, { list: { ...list, devices: admitted.devices } })
+      for (const { endpoint, shared, devices: reported } of lists) {
+        const { devices } = await access.admit(handlerOfUid(endpoint), reported)
+        this.#add(followed, endpoint, devices, shared)
       }
       this.#follow(key)
     }
@@ -115,10 +120,7 @@ export class Discovery {
     for (const key of new Set(keys)) this.#follow(key)
   }
 
-  /**
-   * The devices to serve now; none, and incomplete, for a Configuration that is not followed. The
-   * same object until the set changes, so that a long work can see that it has changed.
-   */
+  /** The devices to serve now: the same object until the set changes, for long work to see. */
   deviceSet(key: ObjectKey): DeviceSet {
     return this.#followed.get(key)?.devices ?? NO_DEVICES
   }
@@ -137,15 +139,16 @@ export class Discovery {
    */
   snapshot(): DiscoverySnapshot {
     const listsOf = ({ sessions, devices: served }: FollowedConfiguration) =>
-      [...sessions.values()].flatMap(({ list: { endpoint, shared, devices } }) => {
-        const kept = devices?.filter(({ id }) => served.devices.get(id)?.endpoint === endpoint)
-        return kept === undefined ? [] : { endpoint, shared, devices: kept.map(asReported) }
+      Array.from(sessions.values()).flatMap(({ list: { endpoint, shared, devices } }) => {
+        if (devices === undefined || endpoint === NONE_YET) return []
+        const kept = devices.filter(({ id }) => served.devices.get(id)?.endpoint === endpoint)
+        return { endpoint, shared, devices: kept.map(asReported) }
       })
     return Object.fromEntries(
-      [...this.#followed].map(([key, followed]) => [
-        key,
-        { uid: followed.configuration.metadata.uid, lists: listsOf(followed) },
-      ]),
+      Array.from(this.#followed, ([key, followed]) => {
+        const { uid } = followed.configuration.metadata
+        return [key, { uid, lists: listsOf(followed) }]
+      }),
     )
   }
 
@@ -157,7 +160,6 @@ export class Discovery {
   async close(): Promise<void> {
     this.#stop.abort()
     for (const followed of this.#followed.values()) this.#end(followed)
-    this.#followed.clear()
     await this.#closing
   }
 
@@ -170,7 +172,6 @@ export class Discovery {
     const before = this.#followed.get(key)
     if (before && before.configuration.metadata.uid !== configuration?.metadata.uid) {
       this.#end(before)
-      this.#followed.delete(key)
       // It leaves room to the devices of others.
       this.#admit(before)
       this.#listeners.tell(key)
@@ -178,22 +179,20 @@ export class Discovery {
     if (configuration === undefined) return
     const followed = this.#followed.get(key) ?? this.#begin(key, configuration)
     followed.configuration = configuration
-    const endpoints = registry.endpoints(configuration.spec.discoveryHandler.name)
-    const uids = new Set(endpoints.map(({ uid }) => uid))
+    const all = registry.endpoints(configuration.spec.discoveryHandler.name)
+    const endpoints = new Map(all.map((endpoint) => [endpoint.uid, endpoint]))
     for (const [uid, session] of followed.sessions) {
-      if (uids.has(uid)) session.configure(configuration)
-      else if (session.isRunning) this.#renew(followed, uid)
+      session.configure(configuration)
+      if (!endpoints.has(uid)) session.leave()
     }
-    for (const endpoint of endpoints)
-      if (!followed.sessions.get(endpoint.uid)?.isRunning)
-        this.#renew(followed, endpoint.uid, { endpoint })
+    for (const [uid, endpoint] of endpoints)
+      (followed.sessions.get(uid) ?? this.#add(followed, uid)).follow(endpoint)
     this.#changed(followed)
   }
 
   #begin(key: ObjectKey, configuration: Configuration): FollowedConfiguration {
     const followed: FollowedConfiguration = {
       ...{ key, configuration, devices: NO_DEVICES, sessions: new Map() },
-      waitingSince: this.#options.clock.monotonicMs(),
       listed: { ...NO_DEVICES, leftOut: 0, changesAt: Number.POSITIVE_INFINITY },
       timer: new AbortController(),
       ranks: () => {
@@ -207,33 +206,33 @@ export class Discovery {
       },
     }
     this.#followed.set(key, followed)
+    this.#add(followed, NONE_YET, [])
     return followed
   }
 
-  /** Replaces the session of an endpoint that came or went. The list of the endpoint stays. */
-  #renew(
+  /** Adds a session without an endpoint. */
+  #add(
     followed: FollowedConfiguration,
-    uid: string,
-    { list, endpoint }: { readonly list?: KeptList; readonly endpoint?: HandlerEndpoint } = {},
-  ): void {
+    endpoint: string,
+    devices?: EndpointList['devices'],
+    shared = false,
+  ): DiscoverySession {
     const { clock, bounds, log } = this.#options
     const { key, configuration, sessions, ranks } = followed
-    const before = sessions.get(uid)
-    if (before !== undefined) this.#close(before)
-    const nothing = { endpoint: uid, shared: false, devices: undefined, leftOut: undefined }
-    const lostSince = clock.monotonicMs()
-    const options = {
+    const last = { endpoint, shared, devices, leftOut: undefined, lostSince: clock.monotonicMs() }
+    const session = new DiscoverySession(configuration, last, {
       ...this.#options,
       mostDevices: bounds.perConfiguration,
-      log: log.child({ configuration: key, endpoint: uid }),
+      log: log.child({ configuration: key, endpoint }),
       ranks,
       onChange: () => this.#changed(followed),
-    }
-    const last = before?.list ?? { ...nothing, lostSince, ...list }
-    sessions.set(uid, new DiscoverySession(configuration, last, options, endpoint))
+    })
+    sessions.set(endpoint, session)
+    return session
   }
 
-  #end({ timer, sessions }: FollowedConfiguration): void {
+  #end({ key, timer, sessions }: FollowedConfiguration): void {
+    this.#followed.delete(key)
     timer.abort()
     for (const session of sessions.values()) this.#close(session)
   }
@@ -267,23 +266,19 @@ export class Discovery {
   #listsOf(followed: FollowedConfiguration, now: number): readonly EndpointList[] {
     const { sessions, configuration } = followed
     const { name } = configuration.spec.discoveryHandler
-    const isAnswered = [...sessions.values()].some(({ isListing }) => isListing)
-    if (isAnswered) followed.waitingSince = undefined
+    const isAnswered = [...sessions.values()].some(
+      ({ status: { state } }) => state.phase === 'open' && state.listed,
+    )
     for (const [uid, session] of sessions) {
       const { isRunning, list } = session
-      // After an answer, devices of the handler before an edit are no longer asked for.
+      // After an answer, the handler before an edit is no longer asked for, nor waited for.
       const isOfOther = isAnswered && handlerOfUid(uid) !== name
       const goneAt = (list.lostSince ?? now) + this.#options.removeAfterMs
       if (isRunning || (list.devices !== undefined && !isOfOther && now < goneAt)) continue
       sessions.delete(uid)
       this.#close(session)
     }
-    const lists = Array.from(sessions.values(), ({ list }) => list)
-    const { waitingSince: lostSince } = followed
-    if (lostSince === undefined) return lists
-    // Stands for the endpoint that a handler without endpoints may have.
-    const missing = { endpoint: '', shared: false, devices: undefined, leftOut: undefined }
-    return [...lists, { ...missing, lostSince }]
+    return Array.from(sessions.values(), ({ list }) => list)
   }
 
   /** Admits devices after a change of one Configuration, which may leave room to others. */
@@ -292,16 +287,10 @@ export class Discovery {
     const devices = listed.devices.size + (before.leftOut?.listed ?? before.devices).size
     // A flood of Configurations without devices costs nothing.
     const all = devices === 0 ? [changed] : [...this.#followed.values()]
-    const listing = new Map(
-      all.flatMap((each) =>
-        each === changed || each.listed.devices.size > 0 ? [[each.key, each]] : [],
-      ),
-    )
-    for (const [key, set] of admitDevices(listing, this.#options.bounds)) {
-      const followed = this.#followed.get(key)
-      if (followed === undefined || isSameSet(set, followed.devices)) continue
+    for (const [followed, set] of admitDevices(all, this.#options.bounds)) {
+      if (isSameSet(set, followed.devices)) continue
       followed.devices = set
-      if (followed !== changed) this.#listeners.tell(key)
+      if (followed !== changed) this.#listeners.tell(followed.key)
     }
   }
 }

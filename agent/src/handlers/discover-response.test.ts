@@ -19,8 +19,8 @@ const message = (devices: ReturnType<typeof named>) =>
 const numbered = (count: number) =>
   named(Array.from({ length: count }, (_, index) => String(index).padStart(6, '0')))
 
-const readBound = (bytes: Uint8Array, mostDevices: number, rankOf = (_id: string) => 1) =>
-  readResponse(bytes, { mostDevices, rank: () => rankOf }, new DeviceListCheck())
+const readBound = (bytes: Uint8Array, mostDevices: number, rank = (_id: string) => 1) =>
+  readResponse(bytes, { mostDevices, rank }, new DeviceListCheck())
 
 const entry = fc.record({ id: fc.string({ maxLength: 3 }), rank: fc.integer({ min: 0, max: 3 }) })
 

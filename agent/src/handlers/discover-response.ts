@@ -1,6 +1,5 @@
 import { Device, DeviceReport } from '@akrijs/proto/discovery'
-import { AkriError, isTurnOver, messageOf, nextTurn } from '@akrijs/runtime'
-import type { DeviceList } from '@akrijs/sdk/handler'
+import { AkriError, inTurns, messageOf } from '@akrijs/runtime'
 import { boundReports, type DeviceListCheck } from '@akrijs/sdk/host'
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire'
 import { InvalidResponseError } from '../errors.js'
@@ -30,13 +29,11 @@ export async function readResponse(
   check: DeviceListCheck,
 ): Promise<BoundedList> {
   try {
-    const first = firstDevices<ListedDevice>(bound)
     let listed: ListedDevice[] = []
     let [read, count] = [0, 0]
     const reports: DeviceReport[] = []
     let reportRoom = DISCOVER_RESPONSE.reportBytes
-    for (const { field, bytes } of textFields(message)) {
-      if (isTurnOver()) await nextTurn()
+    for await (const { field, bytes } of inTurns(textFields(message))) {
       // Also reports and unknown fields: they may be empty.
       if (++read > DISCOVER_RESPONSE.devices)
         throw new InvalidResponseError(
@@ -46,24 +43,20 @@ export async function readResponse(
         count++
         listed.push(readListed(bytes))
         // A flood takes the memory of twice the bound, and no long sort.
-        if (listed.length > 2 * bound.mostDevices) listed = first(listed)
+        if (listed.length > 2 * bound.mostDevices) listed = firstDevices(listed, bound)
       }
       if (field !== FIELD_REPORTS) continue
       // A report without content takes memory too.
       reportRoom -= bytes.length + 1
       if (reportRoom >= 0) reports.push(DeviceReport.decode(bytes))
     }
-    const kept = first(listed)
+    const kept = firstDevices(listed, bound)
     const fields = kept.reduce((sum, device) => sum + device.fields, 0)
     const most = DISCOVER_RESPONSE.fieldsPerDevice * bound.mostDevices
     if (fields > most)
       throw new InvalidResponseError(`the devices of a message have more than ${most} fields`)
-    for (const { bytes } of kept) {
-      if (isTurnOver()) await nextTurn()
-      check.add(Device.decode(bytes))
-    }
-    const leftOut = count - kept.length
-    return { devices: check.end(), leftOut, reports: boundReports(reports) }
+    for await (const { bytes } of inTurns(kept)) check.add(Device.decode(bytes))
+    return { devices: check.end(), leftOut: count - kept.length, reports: boundReports(reports) }
   } catch (error) {
     if (AkriError.is(error)) throw error
     throw new InvalidResponseError(`a message is not a DiscoverResponse: ${messageOf(error)}`)
@@ -71,18 +64,16 @@ export async function readResponse(
 }
 
 /** @returns the first devices by rank, then by id. All of them, in their order, if they fit */
-export function firstDevices<T extends DeviceList[number]>({ mostDevices, rank }: Bound) {
-  let known: ReturnType<Bound['rank']> | undefined
-  return (devices: readonly T[]): T[] => {
-    if (devices.length <= mostDevices) return [...devices]
-    known ??= rank()
-    const rankOf = known
-    return devices
-      .map((device) => ({ device, rank: rankOf(device.id) }))
-      .sort((a, b) => a.rank - b.rank || (a.device.id < b.device.id ? -1 : 1))
-      .slice(0, mostDevices)
-      .map(({ device }) => device)
-  }
+export function firstDevices<T extends { readonly id: string }>(
+  devices: T[],
+  { mostDevices, rank }: Bound,
+): T[] {
+  if (devices.length <= mostDevices) return devices
+  return devices
+    .map((device) => ({ device, rank: rank(device.id) }))
+    .sort((a, b) => a.rank - b.rank || (a.device.id < b.device.id ? -1 : 1))
+    .slice(0, mostDevices)
+    .map(({ device }) => device)
 }
 
 interface ListedDevice {

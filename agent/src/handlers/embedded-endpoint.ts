@@ -25,10 +25,7 @@ export class EmbeddedEndpoint implements HandlerEndpoint {
   readonly #after: Promise<void>
   #handler: DiscoveryHandler | undefined
 
-  /**
-   * @param after the handler is imported after this, because an import blocks the thread; must not
-   * reject
-   */
+  /** @param after an import blocks the thread, so it waits for this; must not reject */
   constructor({ name, load }: EmbeddedHandler, log: Logger, after: Promise<void>) {
     this.name = name
     this.uid = embeddedUid(name)
@@ -50,25 +47,14 @@ export class EmbeddedEndpoint implements HandlerEndpoint {
       const load = () => (signal.aborted ? undefined : this.#load())
       // An import may never end.
       this.#handler ??= await untilAborted(this.#after.then(load), signal)
-      const handler = this.#handler
-      if (handler === undefined) return
-      let leftOut = 0
-      const bounded: DiscoveryHandler = {
-        ...handler,
-        async *discover(context) {
-          for await (const list of handler.discover(context)) {
-            // At run time a handler is JavaScript: the check of lists refuses other values.
-            const isList = Array.isArray(list) && list.every((each) => typeof each?.id === 'string')
-            const kept = isList ? firstDevices(bound)(list) : list
-            leftOut = isList ? list.length - kept.length : 0
-            yield kept
-          }
-        },
-      }
+      if (this.#handler === undefined) return
       const log = this.#log.child({ configuration })
-      const lists = followDiscovery(bounded, { details, properties, signal, log })
-      for await (const list of lists)
-        yield { devices: list.devices, leftOut, reports: deviceReports(list) }
+      const request = { details, properties, signal, log }
+      for await (const list of followDiscovery(this.#handler, request)) {
+        const devices = firstDevices(list.devices, bound)
+        const leftOut = list.devices.length - devices.length
+        yield { devices, leftOut, reports: deviceReports(list) }
+      }
     } catch (error) {
       const failure = InvalidDetailsError.is(error) ? 'invalid-details' : 'failed'
       throw new DiscoveryFailedError(failure, messageOf(error), { cause: error })

@@ -1,4 +1,4 @@
-import { AkriError, type ErrorKind, kindOf } from '@akrijs/runtime'
+import { AkriError, kindOf } from '@akrijs/runtime'
 import type { Device, DeviceReport, DiscoveryProperties } from '@akrijs/sdk/handler'
 
 /** One running copy of a handler: behind a socket, or in this process. */
@@ -8,14 +8,11 @@ export interface HandlerEndpoint {
   readonly name: string
   readonly shared: boolean
   /**
-   * Opens a discovery. Yields the complete list, and again after every change, until the signal is
-   * aborted. Throws {@link DiscoveryFailedError} when the handler is gone or refuses.
+   * Yields the complete list, and again after every change, until the signal is aborted.
+   * @throws DiscoveryFailedError when the handler is gone or refuses
    */
   discover(request: DiscoverRequest, signal: AbortSignal): AsyncIterable<BoundedList>
-  /**
-   * Whether no process serves the endpoint any more. A process that hangs has not left. Never
-   * rejects. Undefined for a handler in this process, which does not leave.
-   */
+  /** Whether no process serves the endpoint; one that hangs has not left. Never rejects. */
   hasLeft?(): Promise<boolean>
 }
 
@@ -52,11 +49,8 @@ export interface DiscoverRequest {
   readonly properties: DiscoveryProperties
   /** The most devices of one list. */
   readonly mostDevices: number
-  /**
-   * The order of devices by id, for a list with more devices: those with smaller ranks are kept,
-   * and of one rank those with the first ids. Called once for each such list.
-   */
-  rank(): (id: string) => number
+  /** Of a longer list, devices with smaller ranks are kept, and of one rank the first ids. */
+  rank(id: string): number
 }
 
 /** A device of a checked list. Equal devices have equal hashes. */
@@ -70,10 +64,7 @@ export interface BoundedList {
   readonly devices: readonly HashedDevice[]
   /** How many devices are left out. */
   readonly leftOut: number
-  /**
-   * What the handler tells people about devices that it left out of the list, or that have a
-   * problem. Undefined if the handler cannot tell.
-   */
+  /** Devices with a problem, and those that the handler left out; undefined if it cannot tell. */
   readonly reports?: readonly DeviceReport[] | undefined
 }
 
@@ -83,22 +74,14 @@ export interface BoundedList {
  */
 type DiscoveryFailure = 'invalid-details' | 'unreachable' | 'failed'
 
-const KINDS = {
-  'invalid-details': 'terminal',
-  unreachable: 'transient',
-  failed: 'transient',
-} as const satisfies Record<DiscoveryFailure, ErrorKind>
-
-/**
- * A handler cannot be reached, refuses the request or stopped to answer. It is a bug if its cause
- * is a bug.
- */
+/** It is a bug if its cause is a bug. */
 export class DiscoveryFailedError extends AkriError {
   readonly failure: DiscoveryFailure
 
   constructor(failure: DiscoveryFailure, message: string, options?: { cause?: unknown }) {
-    const kind = kindOf(options?.cause) === 'bug' ? 'bug' : KINDS[failure]
-    super('AKRI_ERR_DISCOVERY_FAILED', kind, message, options)
+    const kind = failure === 'invalid-details' ? 'terminal' : 'transient'
+    const isBug = kindOf(options?.cause) === 'bug'
+    super('AKRI_ERR_DISCOVERY_FAILED', isBug ? 'bug' : kind, message, options)
     this.failure = failure
   }
 }

@@ -65,7 +65,7 @@ const request = {
   details: '',
   properties: new DiscoveryProperties([]),
   mostDevices: 1000,
-  rank: () => (id: string) => (id === 'served' ? 0 : 1),
+  rank: () => 1,
 }
 
 async function firstList(endpoint: HandlerEndpoint) {
@@ -76,6 +76,23 @@ async function firstList(endpoint: HandlerEndpoint) {
 /** A response with these ids. */
 const listOf = (ids: readonly string[]) => Buffer.concat(ids.map((id) => field(1, field(1, id))))
 const numbered = (count: number) => Array.from({ length: count }, (_, index) => `device-${index}`)
+
+it('a list of a handler in this process has the first devices by rank and id', async () => {
+  const sensor = defineDiscoveryHandler({
+    name: 'sensor',
+    shared: true,
+    details: z.unknown(),
+    async *discover() {
+      yield ['b', 'served', 'a'].map((id) => ({ id }))
+    },
+  })
+  const loaded = { name: 'sensor', load: async () => sensor }
+  const endpoint = new EmbeddedEndpoint(loaded, silentLogger, Promise.resolve())
+  const bound = { mostDevices: 2, rank: (id: string) => (id === 'served' ? 0 : 1) }
+  const stop = new AbortController()
+  const { value } = await endpoint.discover({ ...request, ...bound }, stop.signal).next()
+  expect([value?.devices.map(({ id }) => id), value?.leftOut]).toEqual([['served', 'a'], 1])
+})
 
 it('a handler of the SDK tells the agent what it left out, another handler cannot', async () => {
   const shy = defineDiscoveryHandler({
@@ -107,44 +124,7 @@ it('a handler of the SDK tells the agent what it left out, another handler canno
   expect((await firstList(other))?.reports).toBeUndefined()
 })
 
-it('a list of a handler in this process has the first devices by rank and id', async () => {
-  const lists = [
-    ['b', 'served', 'a'].map((id) => ({ id })),
-    [{ id: 'a' }, { id: 'b' }, { id: 7 }] as unknown as { id: string }[],
-  ]
-  const sensor = defineDiscoveryHandler({
-    name: 'sensor',
-    shared: true,
-    details: z.unknown(),
-    async *discover() {
-      yield lists.shift() ?? []
-    },
-  })
-  const loaded = { name: 'sensor', load: async () => sensor }
-  const endpoint = new EmbeddedEndpoint(loaded, silentLogger, Promise.resolve())
-  const bounded = () =>
-    endpoint.discover({ ...request, mostDevices: 2 }, new AbortController().signal).next()
-  const { value } = await bounded()
-  expect([value?.devices.map(({ id }) => id), value?.leftOut]).toEqual([['served', 'a'], 1])
-  // The check of lists names what is wrong.
-  await expect(bounded()).rejects.toThrow('device 2: id is a value of type number')
-})
-
 describe('a hostile handler', () => {
-  it('puts no control characters and no invalid UTF-8 into properties', async () => {
-    const value = Buffer.concat([
-      Buffer.from('\u001b[2J\u009b1m\u202e\u0000\r'),
-      Buffer.from([0xff, 0xed, 0xa0, 0x80]),
-    ])
-    const property = field(2, Buffer.concat([field(1, 'NAME'), field(2, value)]))
-    const device = Buffer.concat([field(1, 'camera\u001b[2J'), property])
-    const endpoint = await handler((call) => call.write(field(1, device)))
-    const [found] = (await firstList(endpoint))?.devices ?? []
-    // The id stays as it is: the digest of an Instance is that of the id.
-    expect(found?.id).toBe('camera\u001b[2J')
-    expect(found?.properties?.NAME).toMatch(/^\ufffd\[2J\ufffd1m\ufffd+$/)
-  })
-
   it('cannot send faster than the agent reads, and its newest list counts', async () => {
     let sent = 0
     let isLast = false
@@ -202,12 +182,12 @@ describe('the keepalive of a connection', () => {
     ],
   ])('asks every 30 s, and %s', async (_, fail, quietSeconds) => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
-    const pings: http2.ServerHttp2Session[] = []
+    let pings = 0
     const streams: http2.ServerHttp2Stream[] = []
     const handler = http2.createServer()
     handler.on('session', (session) => {
       session.on('error', () => undefined)
-      session.on('ping', () => pings.push(session))
+      session.on('ping', () => pings++)
     })
     handler.on('stream', (stream) => {
       stream.on('error', () => undefined)
@@ -215,30 +195,30 @@ describe('the keepalive of a connection', () => {
       streams.push(stream)
     })
     await new Promise<void>((resolve) => handler.listen(path.join(directory, 's.sock'), resolve))
-    const until = async (isSo: () => boolean) => {
-      while (!isSo()) await new Promise((resolve) => setImmediate(resolve))
+    const turn = () => new Promise((resolve) => setImmediate(resolve))
+    const opened = async (count: number) => {
+      while (streams.length < count) await turn()
     }
     /** Passes time. The answer to a ping comes before the next ping. */
-    const pass = async (seconds: number) => {
-      const before = pings.length
+    const pingsIn = async (seconds: number) => {
+      const before = pings
       for (let second = 0; second < seconds; second++) {
         await vi.advanceTimersByTimeAsync(1000)
-        for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
+        for (let turns = 0; turns < 20; turns++) await turn()
       }
-      return pings.length - before
+      return pings - before
     }
     try {
       const endpoint = registration(true)
       const stop = new AbortController()
       const first = endpoint.discover(request, stop.signal).next()
-      await until(() => streams.length === 1)
-      expect(await pass(61)).toBe(2)
+      await opened(1)
+      expect(await pingsIn(61)).toBe(2)
       fail(streams[0] ?? expect.fail())
       await expect(first).rejects.toThrow(/sensor/)
       const second = endpoint.discover(request, stop.signal).next()
-      await until(() => streams.length === 2)
-      expect(await pass(quietSeconds)).toBe(0)
-      expect(await pass(10)).toBe(1)
+      await opened(2)
+      expect([await pingsIn(quietSeconds), await pingsIn(10)]).toEqual([0, 1])
       stop.abort()
       await second
     } finally {

@@ -25,7 +25,6 @@ import {
   remoteUid,
 } from './handler-endpoint.js'
 
-/** The address of a registered handler. */
 export interface EndpointAddress {
   /** The path of a socket, or `http://` with an IP address and a port. */
   readonly endpoint: string
@@ -38,13 +37,13 @@ export interface EndpointAddress {
 }
 
 /**
- * The time between two questions of the connection whether the handler is there, in milliseconds. A
- * node that lost its network, and a process that hangs, do not close a connection.
+ * Between two pings, in milliseconds: a node that lost its network, and a process that hangs, do
+ * not close a connection.
  */
 const KEEPALIVE_MS = 30_000
 /**
- * The same for a handler that refuses frequent questions: servers of gRPC in C++, Go and Python
- * allow one in five minutes (gRPC A8), and close the connection after a few more.
+ * The same for a handler that refuses frequent pings: servers of gRPC in C++, Go and Python allow
+ * one in five minutes (gRPC A8), and close the connection after a few more.
  */
 const SLOW_KEEPALIVE_MS = 330_000
 /** How gRPC says that an answer has more than `MAX_ANSWER_BYTES`. */
@@ -86,7 +85,7 @@ export class RemoteEndpoint implements HandlerEndpoint {
     this.#registration = { shared, address }
   }
 
-  /** The path of the socket; undefined for an endpoint with a network address. */
+  /** The path; undefined for an endpoint with a network address. */
   get socket(): string | undefined {
     const { endpoint } = this.#registration.address
     return endpoint.startsWith('/') ? endpoint : undefined
@@ -97,16 +96,14 @@ export class RemoteEndpoint implements HandlerEndpoint {
   }
 
   /**
-   * Takes over a further registration of this endpoint. While a process is connected, the
-   * registration waits for the end of that process.
-   *
+   * Takes over a further registration of this endpoint, after the end of the connected process.
    * @returns whether the registration counts now
    */
   registerAgain(other: RemoteEndpoint): boolean {
-    const isKept = this.#answering.size > 0
-    this.#next = isKept ? other.#registration : undefined
-    if (!isKept) this.#registration = other.#registration
-    return !isKept
+    const isConnected = this.#answering.size > 0
+    this.#next = isConnected ? other.#registration : undefined
+    if (!isConnected) this.#registration = other.#registration
+    return !isConnected
   }
 
   async hasLeft(): Promise<boolean> {
@@ -130,8 +127,7 @@ export class RemoteEndpoint implements HandlerEndpoint {
     const client = new Client(this.#target, credentials.createInsecure(), {
       'grpc.max_receive_message_length': MAX_ANSWER_BYTES,
       'grpc.enable_retries': 0,
-      // All discoveries of an endpoint share a connection. The sessions have a back-off of their
-      // own, and a handler that registers again is connected at once.
+      // The sessions have a back-off, and a handler that registers again is connected at once.
       'grpc.initial_reconnect_backoff_ms': RECONNECT_MS,
       'grpc.max_reconnect_backoff_ms': RECONNECT_MS,
       // The request has credentials of devices: it goes to the handler directly.
@@ -153,8 +149,7 @@ export class RemoteEndpoint implements HandlerEndpoint {
     )
     const onAbort = () => stream.cancel()
     signal.addEventListener('abort', onAbort, { once: true })
-    let answered = false
-    let hasReports = false
+    let headers: Metadata | undefined
     // The agent may still be busy with a list that came before.
     const onOver = () => {
       const isLast = this.#answering.delete(stream) && this.#answering.size === 0
@@ -164,10 +159,9 @@ export class RemoteEndpoint implements HandlerEndpoint {
       this.#next = undefined
     }
     stream.on('metadata', (metadata: Metadata) => {
-      answered = true
+      headers = metadata
       this.#answering.add(stream)
       this.#sentShared = sharedFrom(metadata)
-      hasReports = sendsReports(metadata)
     })
     stream.on('error', onOver)
     stream.on('end', onOver)
@@ -180,11 +174,11 @@ export class RemoteEndpoint implements HandlerEndpoint {
         read = newest
         const list = await readResponse(read, bound, check)
         if (signal.aborted) return
-        yield hasReports ? list : { ...list, reports: undefined }
+        yield headers && sendsReports(headers) ? list : { ...list, reports: undefined }
       }
     } catch (error) {
       if (signal.aborted) return
-      throw this.#failure(error, answered)
+      throw this.#failure(error, headers !== undefined)
     } finally {
       signal.removeEventListener('abort', onAbort)
       onOver()

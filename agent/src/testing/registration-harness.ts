@@ -117,7 +117,7 @@ export class RegistrationHarness {
       details: '',
       properties: new DiscoveryProperties(),
       mostDevices: 1000,
-      rank: () => () => 0,
+      rank: () => 0,
     }
     const [endpoint] = this.registry.endpoints(name)
     const stop = new AbortController()
