@@ -11,7 +11,7 @@ interface RegistryChange {
 export class HandlerRegistry {
   readonly #endpoints = new Map<string, HandlerEndpoint>()
   readonly #listeners = new Listeners<[change: RegistryChange]>()
-  #checking: Promise<void> | undefined
+  #checking: Promise<unknown> | undefined
 
   /** The endpoints of a handler, in a stable order. */
   endpoints(name: string): readonly HandlerEndpoint[] {
@@ -51,17 +51,15 @@ export class HandlerRegistry {
   }
 
   /** Drops the endpoints whose handlers have left. */
-  dropAbsent(): Promise<void> {
+  async dropAbsent(): Promise<void> {
     const drop = async (endpoint: HandlerEndpoint) => {
       if (await endpoint.hasLeft?.()) this.drop(endpoint)
     }
     // One check at a time, whatever is registered meanwhile: it connects to all endpoints.
-    this.#checking ??= Promise.all(this.all.map(drop))
-      .then(() => undefined)
-      .finally(() => {
-        this.#checking = undefined
-      })
-    return this.#checking
+    this.#checking ??= Promise.all(this.all.map(drop)).finally(() => {
+      this.#checking = undefined
+    })
+    await this.#checking
   }
 
   onChange(listener: (change: RegistryChange) => void, signal: AbortSignal): void {

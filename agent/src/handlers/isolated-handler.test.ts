@@ -1,5 +1,5 @@
 import { closeSync, openSync, writeFileSync } from 'node:fs'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import type { Logger } from '@akrijs/runtime'
@@ -28,45 +28,35 @@ describe('a handler in a process of its own', () => {
     await rm(directory, { recursive: true, force: true })
   })
 
-  /**
-   * Runs a script as the handler program. In it, `directory` is the directory that handlers share
-   * with the agent.
-   */
-  function run(script: string, variables: readonly string[] = []): void {
-    writeProgram(script)
-    start(variables)
-  }
+  const file = (name: string) => path.join(directory, name)
 
-  function writeProgram(script: string): void {
-    writeFileSync(
-      file('program.cjs'),
-      `const directory = process.env.DISCOVERY_HANDLERS_DIRECTORY; ${script}`,
-    )
+  /** Runs a script as the handler program. `write` writes into the directory of handlers. */
+  function run(script: string, variables: readonly string[] = []): void {
+    const write = `
+      const write = (name, text) => require('node:fs').writeFileSync(
+        process.env.DISCOVERY_HANDLERS_DIRECTORY + '/' + name, text)`
+    writeFileSync(file('program.cjs'), `${write}\n${script}`)
+    start(variables)
   }
 
   function start(variables: readonly string[] = []): void {
     const note = (fields: object, message: string) => logged.push({ message, fields })
     const log: Logger = { debug: note, info: note, warn: note, error: note, child: () => log }
-    running = keepRunning(
-      {
-        name: 'sensor',
-        program: file('program.cjs'),
-        module: '/opt/sensor.js',
-        directory,
-        variables,
-        logLevel: 'debug',
-        clock,
-        log,
-      },
-      stop.signal,
-    )
+    const module = { name: 'sensor', program: file('program.cjs'), module: '/opt/sensor.js' }
+    const options = { directory, variables, logLevel: 'debug', clock, log }
+    running = keepRunning({ ...module, ...options }, stop.signal)
   }
 
+  /** A script of a process that lives on. */
+  const LIVES = `write('pid', String(process.pid)); setInterval(() => {}, 1000)`
+  const pid = () =>
+    eventually(async () => {
+      const text = await readFile(file('pid'), 'utf8')
+      expect(text).toMatch(/^\d+$/)
+      return Number(text)
+    })
   const ends = () =>
     logged.filter(({ message }) => message === 'isolated handler ended').map(({ fields }) => fields)
-  const file = (name: string) => path.join(directory, name)
-  const written = (name: string, text: string) =>
-    eventually(async () => expect(await readFile(file(name), 'utf8')).toBe(text))
 
   it('is restarted after its end with growing pauses, and the log has the reason', async () => {
     const line = { level: 'warn', name: 'akri-handler', msg: 'no bus', bus: 7 }
@@ -92,37 +82,28 @@ describe('a handler in a process of its own', () => {
   it('ends although a process that it started holds its output', async () => {
     run(`
       const { spawn } = require('node:child_process')
-      const command = 'echo $$ > "$DISCOVERY_HANDLERS_DIRECTORY/holder"; exec sleep 300'
-      spawn('sh', ['-c', command], { stdio: 'inherit', detached: true }).unref()
-      const { existsSync } = require('node:fs')
-      const wait = setInterval(() => {
-        if (existsSync(directory + '/holder')) process.exit(1)
-      }, 10)`)
+      const { pid } = spawn('sleep', ['300'], { stdio: 'inherit', detached: true })
+      write('pid', String(pid))
+      process.exit(1)`)
     await clock.untilSleeping()
-    process.kill(Number(await readFile(file('holder'), 'utf8')))
+    process.kill(await pid())
     expect(ends()).toMatchObject([{ reason: 'it exited with code 1' }])
   })
 
   it('restarts with the first pause again after a long life', async () => {
-    run(`
-      const { existsSync, rmSync, writeFileSync } = require('node:fs')
-      writeFileSync(directory + '/lives', 'yes')
-      setInterval(() => {
-        if (!existsSync(directory + '/end')) return
-        rmSync(directory + '/end')
-        process.exit(1)
-      }, 10)`)
+    run(LIVES)
     const end = async () => {
-      await written('lives', 'yes')
-      await rm(file('lives'))
-      await writeFile(file('end'), '')
+      const life = await pid()
+      await rm(file('pid'))
+      process.kill(life)
       await clock.untilSleeping()
       return clock.sleeping[0] ?? 0
     }
     for (let life = 0; life < 3; life++) await clock.advance(await end())
-    await written('lives', 'yes')
+    await pid()
     await clock.advance(60_000)
     expect(await end()).toBeLessThanOrEqual(500)
+    expect(ends().at(-1)).toMatchObject({ reason: 'it was ended by SIGTERM' })
   })
 
   it("gets the agent's directory and a pipe, no credential, no Ctrl-C of the agent", async () => {
@@ -134,53 +115,45 @@ describe('a handler in a process of its own', () => {
     try {
       run(
         `
-        const { fstatSync, readFileSync, writeFileSync } = require('node:fs')
+        const { fstatSync, readFileSync } = require('node:fs')
         // Fields of proc(5) after the name: state, parent, group.
         const fields = readFileSync('/proc/self/stat', 'utf8').replace(/^.*\\) /s, '').split(' ')
         const isLeader = Number(fields[2]) === process.pid
         const told = [...process.argv.slice(2), fstatSync(0).isSocket(), isLeader].join(' ')
-        writeFileSync(directory + '/environment', JSON.stringify({ ...process.env, told }))
-        setInterval(() => {}, 1000)`,
+        write('environment', JSON.stringify({ ...process.env, told }))
+        ${LIVES}`,
         ['SENSOR_KEY', 'POD_IP', 'NOT_SET'],
       )
-      await eventually(async () => {
-        const environment: unknown = JSON.parse(await readFile(file('environment'), 'utf8'))
-        expect(environment).toMatchObject({
-          ...Object.fromEntries(passedOn.map((name) => [name, 'debug'])),
-          PATH: process.env.PATH,
-          told: '--until-stdin-ends /opt/sensor.js true true',
-          DISCOVERY_HANDLERS_DIRECTORY: directory,
-        })
-        for (const name of [...secrets, ...own, 'NOT_SET'])
-          expect(environment).not.toHaveProperty(name)
+      await pid()
+      const environment: unknown = JSON.parse(await readFile(file('environment'), 'utf8'))
+      expect(environment).toMatchObject({
+        ...Object.fromEntries(passedOn.map((name) => [name, 'debug'])),
+        PATH: process.env.PATH,
+        told: '--until-stdin-ends /opt/sensor.js true true',
+        DISCOVERY_HANDLERS_DIRECTORY: directory,
       })
+      for (const name of [...secrets, ...own, 'NOT_SET'])
+        expect(environment).not.toHaveProperty(name)
     } finally {
       vi.unstubAllEnvs()
     }
   })
 
   it('ends with the agent, by force if necessary, and is not restarted', async () => {
-    run(`
-      process.on('SIGTERM', () => require('node:fs').writeFileSync(directory + '/asked', 'yes'))
-      setInterval(() => {}, 1000)
-      require('node:fs').writeFileSync(directory + '/lives', String(process.pid))`)
-    const pid = await eventually(async () => {
-      const text = await readFile(file('lives'), 'utf8')
-      expect(text).toMatch(/^\d+$/)
-      return Number(text)
-    })
+    run(`process.on('SIGTERM', () => write('asked', 'yes')); ${LIVES}`)
+    const life = await pid()
     stop.abort()
-    await written('asked', 'yes')
+    await eventually(async () => expect(await readFile(file('asked'), 'utf8')).toBe('yes'))
     await clock.untilSleeping()
     expect(clock.sleeping).toEqual([5000])
     await clock.advance(5000)
     await running
-    expect(() => process.kill(pid, 0)).toThrow('ESRCH')
+    expect(() => process.kill(life, 0)).toThrow('ESRCH')
     expect(ends()).toEqual([])
   })
 
   it('is tried again after there were no file descriptors left', async () => {
-    writeProgram(`require('node:fs').writeFileSync(directory + '/here', 'again')`)
+    writeFileSync(file('program.cjs'), `require('node:fs').writeFileSync('${file('pid')}', '7')`)
     const open: number[] = []
     try {
       for (;;) open.push(openSync('/dev/null', 'r'))
@@ -195,6 +168,6 @@ describe('a handler in a process of its own', () => {
     }
     expect(ends()).toMatchObject([{ reason: expect.stringMatching(/cannot be started: .*EMFILE/) }])
     await clock.advance(10_000)
-    await written('here', 'again')
+    expect(await pid()).toBe(7)
   })
 })

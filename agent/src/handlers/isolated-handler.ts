@@ -1,5 +1,5 @@
-import { type ChildProcess, execFile, spawn } from 'node:child_process'
-import { setMaxListeners } from 'node:events'
+import { execFile, spawn } from 'node:child_process'
+import { once, setMaxListeners } from 'node:events'
 import { existsSync } from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
@@ -28,13 +28,12 @@ interface IsolatedHandlerOptions {
   readonly name: string
   /** The path of the program that serves the handler of a module. */
   readonly program: string
-  /** The path of the handler's module. */
   readonly module: string
   /** The directory that handlers share with the agent. */
   readonly directory: string
   /** The names of further variables of the agent that the handler gets. */
   readonly variables: readonly string[]
-  /** The least important lines that the handler logs. */
+  /** Of the lines that the handler logs. */
   readonly logLevel: string
   readonly clock: Clock
   readonly log: Logger
@@ -54,28 +53,19 @@ const LAST_LINES_MS = 1000
 /** Variables of the agent that a handler in a process of its own gets. None of them is a secret. */
 const PASSED_ON = [
   // For programs that a handler starts, and for texts and times.
-  'PATH',
-  'TMPDIR',
-  'LANG',
-  'LC_ALL',
-  'TZ',
+  ...['PATH', 'TMPDIR', 'LANG', 'LC_ALL', 'TZ'],
   // For Node.js: the memory limit of the container, and the authorities of certificates.
-  'NODE_ENV',
-  'NODE_OPTIONS',
-  'NODE_EXTRA_CA_CERTS',
+  ...['NODE_ENV', 'NODE_OPTIONS', 'NODE_EXTRA_CA_CERTS'],
   // For akri-handler, and for the handler debugEcho.
-  'LOG_LEVEL',
-  'DEBUG_ECHO_AVAILABILITY_FILE',
-  'DEBUG_ECHO_INSTANCES_SHARED',
+  ...['LOG_LEVEL', 'DEBUG_ECHO_AVAILABILITY_FILE', 'DEBUG_ECHO_INSTANCES_SHARED'],
 ]
 
 /** Variables that would make the handler serve on the network, or on the port of the agent. */
 const WITHHELD = ['POD_IP', 'METRICS_PORT']
 
 /**
- * Runs a handler in its own process, where its failures and leaks stay. It registers over its
- * socket as a sidecar does. It is started again when it ends, and ends with the signal, or with the
- * agent, however the agent ends.
+ * Runs a handler in its own process, again after each end. It registers over its socket as a
+ * sidecar does, and ends with the signal, or with the agent, however the agent ends.
  */
 export async function keepRunning(
   options: IsolatedHandlerOptions,
@@ -87,7 +77,9 @@ export async function keepRunning(
   const backoff = new Backoff(BACKOFF)
   while (!signal.aborted) {
     const begun = clock.monotonicMs()
-    const reason = await runOnce(options, output, signal)
+    const reason = await runOnce(options, output, signal).catch(
+      (error: unknown) => `it cannot be started: ${messageOf(error)}`,
+    )
     const lastLines = output.takeLast()
     if (signal.aborted) return
     if (clock.monotonicMs() - begun >= STABLE_MS) backoff.reset()
@@ -99,30 +91,18 @@ export async function keepRunning(
 
 /** Runs the process once. @returns how it ended */
 async function runOnce(
-  options: IsolatedHandlerOptions,
+  { program, module, directory, variables, logLevel, clock }: IsolatedHandlerOptions,
   output: IsolatedOutput,
   signal: AbortSignal,
 ): Promise<string> {
-  const { program, module, directory, variables, logLevel, clock } = options
-  const over = new AbortController()
-  let child: ChildProcess
-  try {
-    // A group of its own, so that a Ctrl-C that is meant for the agent does not end it first.
-    // Nothing is written to its standard input, whose end tells it that this process is gone.
-    child = spawn(process.execPath, [program, '--until-stdin-ends', module], {
-      env: { ...handlerEnvironment(directory, variables), LOG_LEVEL: logLevel },
-      detached: true,
-    })
-  } catch (error) {
-    return notStarted(error)
-  }
-  child.once('close', () => over.abort())
-  const ended = new Promise<string>((resolve) => {
-    child.once('error', (error) => resolve(notStarted(error)))
-    child.once('exit', (code, signal) =>
-      resolve(signal === null ? `it exited with code ${code}` : `it was ended by ${signal}`),
-    )
+  // A group of its own, so that a Ctrl-C that is meant for the agent does not end it first.
+  // Nothing is written to its standard input, whose end tells it that this process is gone.
+  const child = spawn(process.execPath, [program, '--until-stdin-ends', module], {
+    env: { ...handlerEnvironment(directory, variables), LOG_LEVEL: logLevel },
+    detached: true,
   })
+  const over = new AbortController()
+  child.once('close', () => over.abort())
   // A process has no pipes if this process has no file descriptors left.
   const relay = (stream: NodeJS.ReadableStream | null, level: 'info' | 'warn') =>
     stream && splitLines(stream, (line) => output.take(line, level), MAX_HANDLER_LINE)
@@ -132,19 +112,17 @@ async function runOnce(
     child.kill('SIGTERM')
     runAfter(clock, TERM_MS, over.signal, () => void child.kill('SIGKILL'))
   }
-  signal.addEventListener('abort', onStop, { once: true })
-  if (signal.aborted) onStop()
-  const end = await ended
-  // A process that the handler started can hold the pipes for longer. The kernel's pipes do not
-  // follow the clock of a test.
-  await systemClock.sleep(LAST_LINES_MS, over.signal).catch(() => undefined)
-  over.abort()
-  signal.removeEventListener('abort', onStop)
-  return end
-}
-
-function notStarted(error: unknown): string {
-  return `it cannot be started: ${messageOf(error)}`
+  signal.addEventListener('abort', onStop, { once: true, signal: over.signal })
+  try {
+    await once(child, 'exit')
+    // A process that the handler started can hold the pipes for longer. The kernel's pipes do not
+    // follow the clock of a test.
+    await systemClock.sleep(LAST_LINES_MS, over.signal).catch(() => undefined)
+  } finally {
+    over.abort()
+  }
+  const { exitCode, signalCode } = child
+  return signalCode === null ? `it exited with code ${exitCode}` : `it was ended by ${signalCode}`
 }
 
 interface Isolation extends Pick<IsolatedHandlerOptions, 'directory' | 'variables'> {
@@ -174,10 +152,7 @@ export function runIsolated(
   }
 }
 
-/**
- * Reads the names of handlers in processes of their own, so that no code of a handler runs in this
- * process.
- */
+/** Reads names of handlers in processes of their own: no code of a handler runs in this one. */
 export function isolatedNames({ from, directory, variables }: Isolation): ReadHandlerName {
   return async (module) => {
     const args = [handlerProgram(from), '--until-stdin-ends', '--print-names', module]
@@ -215,7 +190,6 @@ function readJson(text: string): unknown {
   }
 }
 
-/** The program that serves the handler of a module. */
 function handlerProgram(from: string): string {
   const directory = packageDirectory('@akrijs/sdk', from)
   const program = directory && path.join(directory, 'dist/akri-handler.js')

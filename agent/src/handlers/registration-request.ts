@@ -9,7 +9,7 @@ import { status } from '@grpc/grpc-js'
 import { isHandlerName, quote } from './handler-endpoint.js'
 import { type EndpointAddress, RemoteEndpoint } from './remote-endpoint.js'
 
-/** A registration is refused. The handler gets the message. */
+/** The handler gets the message. */
 export class RegistrationRefusedError extends defineError(
   'AKRI_ERR_REGISTRATION_REFUSED',
   'terminal',
@@ -49,30 +49,24 @@ export class AllowedAddresses implements HandlerAddresses {
   }
 }
 
-/** Where handlers may serve. */
-export interface EndpointPlaces {
-  /** The directory of the sockets of handlers. */
-  readonly directory: string
-  /** @default no address */
-  readonly addresses?: HandlerAddresses | undefined
-}
-
 /**
  * Checks a registration: any process of the node may write to the socket.
+ * @param directory of the sockets of handlers
+ * @param holderOf the present holder of an address
  * @param holderSoon the holder of an address now, or within some seconds
  * @throws RegistrationRefusedError
  */
 export async function endpointOf(
   { name, endpoint, endpointType: type, shared }: RegisterDiscoveryHandlerRequest,
-  { directory, addresses }: EndpointPlaces,
+  directory: string,
+  holderOf: (address: string) => string | undefined,
   holderSoon: (address: string) => Promise<string | undefined>,
 ): Promise<RemoteEndpoint> {
-  if (!isHandlerName(name)) {
+  if (!isHandlerName(name))
     throw invalid(
       `name ${quote(name)} is not a handler name; it has letters, digits, '-', '_' and '.', ` +
         '63 characters at most',
     )
-  }
   if (type !== 0 && type !== 1)
     throw invalid(`endpoint_type ${type} is not known; it is UDS (0) or NETWORK (1)`)
   if (type === 0) {
@@ -99,7 +93,7 @@ export async function endpointOf(
     endpoint: `http://${host}:${port}`,
     owner: `address ${address}`,
     problem: async () =>
-      addresses?.holderOf(address) === holder
+      holderOf(address) === holder
         ? undefined
         : `${address} no longer belongs to the Pod that registered`,
     isServed: () => isServed({ host: address, port }),

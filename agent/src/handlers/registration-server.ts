@@ -6,7 +6,7 @@ import {
   RegisterDiscoveryHandlerRequest_EndpointType,
   RegistrationService,
 } from '@akrijs/proto/discovery'
-import { type Clock, isServed, type Logger, messageOf } from '@akrijs/runtime'
+import { type Clock, isServed, messageOf } from '@akrijs/runtime'
 import { AGENT_SOCKET } from '@akrijs/sdk/host'
 import {
   Server,
@@ -18,32 +18,27 @@ import {
 import { MAX_ENDPOINTS, MAX_WAITING_REGISTRATIONS, REGISTRATION_CALLS } from '../limits.js'
 import type { HandlerRegistry } from './handler-registry.js'
 import {
-  type EndpointPlaces,
   endpointOf,
+  type HandlerAddresses,
   RegistrationRefusedError,
 } from './registration-request.js'
-import { openRegistrationSocket } from './registration-socket.js'
+import { openRegistrationSocket, type RegistrationSocketOptions } from './registration-socket.js'
 import { RemoteEndpoint } from './remote-endpoint.js'
 
-/** `directory` is the one that the agent shares with handlers. */
-export interface RegistrationServerOptions extends EndpointPlaces {
-  /** The group of handlers that are not root. @default handlers have the user of the agent */
-  readonly group?: number | undefined
+export interface RegistrationServerOptions extends RegistrationSocketOptions {
   readonly registry: HandlerRegistry
-  /** Decides by its name whether a handler may register. */
   readonly names: RegistrationNames
+  /** Where handlers may serve, besides sockets in the directory. @default no address */
+  readonly addresses?: HandlerAddresses | undefined
   readonly clock: Clock
-  readonly log: Logger
 }
 
 /**
- * The names that may register on a socket. The agent loads some handlers itself. No other program
- * can register under their names: it would get the credentials of their Configurations.
+ * The names that may register on a socket: all but those of handlers that the agent loads, or only
+ * these, in processes of their own. The credentials of Configurations go to a handler by its name.
  */
 export type RegistrationNames =
-  /** Any name but those of handlers that the agent loads. */
   | { readonly allBut: ReadonlySet<string> }
-  /** Those of handlers that the agent loads, in processes of their own. */
   | { readonly only: ReadonlySet<string> }
 
 /**
@@ -87,7 +82,7 @@ export class RegistrationServer {
   readonly #server = new Server(REGISTRATION_CALLS)
   readonly #stop = new AbortController()
   #socket: { close(): Promise<void> } | undefined
-  /** The registrations that wait for the Pod with their address. */
+  /** How many registrations wait for the Pod with their address. */
   #waiting = 0
 
   private constructor(options: RegistrationServerOptions) {
@@ -123,14 +118,13 @@ export class RegistrationServer {
     return server
   }
 
-  /** The path. */
   get socket(): string {
     return path.join(this.#options.directory, AGENT_SOCKET)
   }
 
   /**
    * Registers handlers of the agent before, unless their sockets are of another user now, or are
-   * not served. Resolves when all are looked at; never rejects.
+   * not served. Never rejects.
    */
   async restore(handlers: readonly RememberedHandler[]): Promise<void> {
     await Promise.all(handlers.map((handler) => this.#restore(handler)))
@@ -146,7 +140,7 @@ export class RegistrationServer {
   async #register(request: RegisterDiscoveryHandlerRequest): Promise<void> {
     const { registry, log } = this.#options
     const endpoint = await this.#endpointOf(request)
-    const { name: handler, uid } = endpoint
+    const { uid } = endpoint
     const isFull = registry.size >= MAX_ENDPOINTS && registry.get(uid) === undefined
     // Places of handlers that have left.
     if (isFull) await registry.dropAbsent()
@@ -155,7 +149,7 @@ export class RegistrationServer {
     const registered = registry.get(uid)
     if (!(registered instanceof RemoteEndpoint)) return this.#add(endpoint, 'handler registered')
     if (registered.registerAgain(endpoint))
-      log.info({ handler, endpoint: uid }, 'handler registered again')
+      log.info({ handler: request.name, endpoint: uid }, 'handler registered again')
     registry.register(registered)
   }
 
@@ -174,22 +168,20 @@ export class RegistrationServer {
   }
 
   /** @throws RegistrationRefusedError */
-  async #endpointOf(request: RegisterDiscoveryHandlerRequest): Promise<RemoteEndpoint> {
-    checkName(request.name, this.#options.names)
-    return endpointOf(request, this.#options, (address) => this.#holderSoon(address))
-  }
-
-  /** Beyond the bound, a registration is answered at once: its handler comes again. */
-  async #holderSoon(address: string): Promise<string | undefined> {
-    const { addresses, clock } = this.#options
+  #endpointOf(request: RegisterDiscoveryHandlerRequest): Promise<RemoteEndpoint> {
+    const { addresses, clock, directory, names } = this.#options
     const { signal } = this.#stop
-    const holder = () => addresses?.holderOf(address)
-    if (this.#waiting >= MAX_WAITING_REGISTRATIONS) return holder()
-    this.#waiting++
-    for (let polls = 0; polls < POLLS && !signal.aborted && holder() === undefined; polls++)
-      await clock.sleep(POLL_MS, signal).catch(() => undefined)
-    this.#waiting--
-    return holder()
+    checkName(request.name, names)
+    const holderOf = (address: string) => addresses?.holderOf(address)
+    return endpointOf(request, directory, holderOf, async (address) => {
+      // Beyond the bound, a registration is answered at once: its handler comes again.
+      if (this.#waiting >= MAX_WAITING_REGISTRATIONS) return holderOf(address)
+      this.#waiting++
+      for (let polls = 0; polls < POLLS && !signal.aborted && !holderOf(address); polls++)
+        await clock.sleep(POLL_MS, signal).catch(() => undefined)
+      this.#waiting--
+      return holderOf(address)
+    })
   }
 
   #add(endpoint: RemoteEndpoint, message: string): void {

@@ -12,7 +12,7 @@ import { MAX_REGISTRATION_CONNECTIONS } from '../limits.js'
  */
 const DIRECTORY_MODE = 0o1770
 
-interface RegistrationSocketOptions {
+export interface RegistrationSocketOptions {
   /** The directory that the agent shares with handlers. */
   readonly directory: string
   /** The group of handlers that are not root. @default handlers have the user of the agent */
@@ -26,22 +26,20 @@ export async function openRegistrationSocket(
   onConnection: (connection: net.Socket) => void,
 ): Promise<{ close(): Promise<void> }> {
   const socket = path.join(directory, AGENT_SOCKET)
-  const isOpenToGroup =
-    group !== undefined &&
-    (await openDirectoryToGroup(directory, group).then(
-      () => true,
+  let openTo = group
+  if (group !== undefined)
+    await openDirectoryToGroup(directory, group).catch((error: unknown) => {
       // Devices are more important: handlers of the agent's user go on.
-      (error: unknown) => {
-        log.error({ err: error }, 'directory of handlers not opened to their group')
-        return false
-      },
-    ))
+      log.error({ err: error }, 'directory of handlers not opened to their group')
+      openTo = undefined
+    })
   await makeRoomForSocket(socket)
   const connections = new Set<net.Socket>()
   const listener = net.createServer((connection) => {
     // A handler of the SDK whose connection ends registers again.
     const [oldest] = connections
     if (oldest !== undefined && connections.size >= MAX_REGISTRATION_CONNECTIONS) {
+      // The event `close` comes later than other connections.
       connections.delete(oldest)
       oldest.destroy()
     }
@@ -56,7 +54,7 @@ export async function openRegistrationSocket(
     throw new SocketUnusableError(message, { cause: error })
   })
   listener.on('error', (err) => log.error({ err }, 'connection of a handler not accepted'))
-  if (isOpenToGroup) await giveToGroup(socket, group)
+  if (openTo !== undefined) await giveToGroup(socket, openTo)
   await chmod(socket, 0o660)
   const { ino } = await lstat(socket)
   return {
@@ -73,11 +71,10 @@ export async function openRegistrationSocket(
 }
 
 /**
- * Opens the directory that the agent shares with handlers to a group, so that handlers need not be
- * root. The agent must be a member of the group.
+ * Lets handlers that are not root make sockets in the directory, as members of the group.
  * @throws SocketUnusableError if the directory belongs to another user, or the agent is no member
  */
-export async function openDirectoryToGroup(directory: string, group: number): Promise<void> {
+async function openDirectoryToGroup(directory: string, group: number): Promise<void> {
   try {
     await mkdir(directory, { recursive: true })
     await giveToGroup(directory, group)
