@@ -26,7 +26,7 @@ export class CacheIndex<T extends ApiObject, Value extends string = string> {
   }
 
   get(value: Value): T[] {
-    // A list replaces all objects before the index follows.
+    // The cache may have changed an object of a list, and not yet called back.
     return [...(this.#keys.get(value) ?? [])]
       .flatMap((key) => this.#cache.get(key) ?? [])
       .filter((object) => this.#valuesOf(object).has(value))

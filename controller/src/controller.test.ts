@@ -13,6 +13,7 @@ import {
   INSTANCE,
   JOB_BROKER,
   JOBS,
+  ownerReference,
   POD_BROKER,
   PODS,
   T0,
@@ -67,15 +68,6 @@ describe('the work of a controller', () => {
   const sentTo = (method: string, path: string) =>
     api.requests.filter((request) => request.method === method && request.path === path)
 
-  const owner = (kind: string, name: string, uid: string) => ({
-    apiVersion: 'akri.sh/v0',
-    kind,
-    name,
-    uid,
-    controller: true,
-    blockOwnerDeletion: true,
-  })
-
   /** A Configuration of the namespace `plant`, or an older one of another namespace. */
   function putConfiguration(name: string, spec: object, olderIn?: string): string {
     const { metadata, ...rest } = testConfiguration(spec)
@@ -89,7 +81,7 @@ describe('the work of a controller', () => {
   /** The Instance of a Configuration of {@link putConfiguration}. */
   function putInstance(configuration: string, uid = `uid-${configuration}-8120fe`): void {
     const { metadata, spec, ...rest } = testInstance(['a'], { name: `${configuration}-8120fe` })
-    const ownerReferences = [owner('Configuration', configuration, `uid-${configuration}`)]
+    const ownerReferences = [ownerReference('Configuration', configuration)]
     api.put(`${AKRI}/instances/${metadata.name}`, {
       ...rest,
       metadata: { ...metadata, uid, ownerReferences },
@@ -319,7 +311,7 @@ describe('the work of a controller', () => {
     api.put(INSTANCE, { ...instance, metadata: { ...instance.metadata, uid: 'uid-returned' } })
     await eventually(() =>
       expect(api.objects.get(job)?.metadata).toMatchObject({
-        ownerReferences: [owner('Instance', 'cam-8120fe', 'uid-returned')],
+        ownerReferences: [ownerReference('Instance', 'cam-8120fe', 'uid-returned')],
       }),
     )
   })
@@ -411,7 +403,7 @@ describe('the work of a controller', () => {
         ...rest,
         metadata: {
           ...metadata,
-          ownerReferences: [owner('Configuration', 'poisoned', 'uid-poisoned')],
+          ownerReferences: [ownerReference('Configuration', 'poisoned')],
         },
         spec: { ...spec, configurationName: 'poisoned' },
       })

@@ -12,6 +12,7 @@ import {
   AKRI,
   CONFIGURATION,
   JOB_BROKER,
+  ownerReference,
   POD_BROKER,
   T0,
   testConfiguration,
@@ -34,13 +35,7 @@ const LABELS = {
   'akri.sh/instance': 'cam-8120fe',
   'akri.sh/target-node': NODE,
 }
-const OWNER = {
-  apiVersion: 'akri.sh/v0',
-  kind: 'Instance',
-  name: 'cam-8120fe',
-  uid: 'uid-cam-8120fe',
-  controller: true,
-}
+const OWNER = ownerReference('Instance', 'cam-8120fe')
 
 const pods = (namespace: string) => `/api/v1/namespaces/${namespace}/pods`
 const services = (namespace: string) => `/api/v1/namespaces/${namespace}/services`

@@ -3,7 +3,7 @@ import { valueAt } from '@akrijs/runtime'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { alternativeName } from '../labels.js'
-import { testConfiguration, testInstance } from '../testing/objects.js'
+import { ownerReference, testConfiguration, testInstance } from '../testing/objects.js'
 import { brokerDeployment, brokerJob, brokerPod, jobName } from './broker-template.js'
 
 const NODE = 'node-a' as NodeName
@@ -14,14 +14,6 @@ const broker = {
 }
 const shared = testInstance(['node-a'], { capacity: 2 })
 const local = testInstance(['node-a'], { shared: false })
-const owner = (kind: string, name: string) => ({
-  apiVersion: 'akri.sh/v0',
-  kind,
-  name,
-  uid: `uid-${name}`,
-  controller: true,
-  blockOwnerDeletion: true,
-})
 
 interface Template {
   readonly metadata: ObjectMeta<string>
@@ -43,7 +35,7 @@ describe('a broker Pod', () => {
         'akri.sh/target-node': 'node-a',
       },
       annotations: { 'akri.sh/broker-spec-hash': 'h', 'akri.sh/target-node': 'node-a' },
-      ownerReferences: [owner('Instance', 'cam-8120fe')],
+      ownerReferences: [ownerReference('Instance', 'cam-8120fe')],
     })
     expect(pod({ containers: [broker] }, { instance: local }).metadata.name).toBe('cam-8120fe-pod')
   })
@@ -169,7 +161,7 @@ describe('a broker Job', () => {
     expect(job).toMatchObject({
       metadata: {
         name: 'cam-8120fe-3-job',
-        ownerReferences: [owner('Instance', 'cam-8120fe')],
+        ownerReferences: [ownerReference('Instance', 'cam-8120fe')],
       },
       spec: {
         backoffLimit: 3,
@@ -215,7 +207,10 @@ describe('the Deployment of a Configuration', () => {
     const resources = { limits: { 'akri.sh/cam': '1', cpu: '2' } }
     const deployment = brokerDeployment(testConfiguration(), spec, 'h')
     expect(deployment).toMatchObject({
-      metadata: { name: 'cam-deployment', ownerReferences: [owner('Configuration', 'cam')] },
+      metadata: {
+        name: 'cam-deployment',
+        ownerReferences: [ownerReference('Configuration', 'cam')],
+      },
       spec: { replicas: 3, template: { spec: { containers: [{ resources }] } } },
     })
     expect(valueAt(deployment, 'spec', 'selector', 'matchLabels')).toEqual(labels)

@@ -1,7 +1,7 @@
 import { keyOf } from '@akrijs/kube'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { TestApi } from '../testing/api.js'
-import { PODS, testConfiguration } from '../testing/objects.js'
+import { ownerReference, PODS, testConfiguration } from '../testing/objects.js'
 import { reconcileDeployment } from './configuration-deployment.js'
 
 describe('the Deployment of a Configuration', () => {
@@ -17,20 +17,13 @@ describe('the Deployment of a Configuration', () => {
 
   it('C8 R86 removes Pods that the kubelet refused; foreign Pods stay', async () => {
     const configuration = testConfiguration({ brokerSpec: { brokerDeploymentSpec: {} } })
-    const controller = (apiVersion: string, kind: string, name: string, uid: string) => ({
-      apiVersion,
-      kind,
-      name,
-      uid,
-      controller: true,
-    })
     const named = (name: string) => ({ name, namespace: 'plant' })
     api.put('/apis/akri.sh/v0/namespaces/plant/configurations/cam', { ...configuration })
     api.put('/apis/apps/v1/namespaces/plant/deployments/cam-deployment', {
       metadata: {
         ...named('cam-deployment'),
         labels: { controller: 'akri.sh' },
-        ownerReferences: [controller('akri.sh/v0', 'Configuration', 'cam', 'uid-cam')],
+        ownerReferences: [ownerReference('Configuration', 'cam')],
       },
     })
     for (const [name, apiVersion, owner] of [
@@ -46,7 +39,7 @@ describe('the Deployment of a Configuration', () => {
             'akri.sh/configuration': 'cam',
             'pod-template-hash': '5d',
           },
-          ownerReferences: [controller(apiVersion, 'ReplicaSet', owner, `uid-${owner}`)],
+          ownerReferences: [{ ...ownerReference('ReplicaSet', owner), apiVersion }],
         },
         status: { phase: 'Failed', reason: 'UnexpectedAdmissionError' },
       })

@@ -1,35 +1,28 @@
 import { type DeviceProblem, type InstanceCondition, parseInstanceObject } from '@akrijs/api'
 import { type NodeName, objectKey } from '@akrijs/kube'
-import { silentLogger } from '@akrijs/runtime'
-import { ManualClock } from '@akrijs/runtime/testing'
+import type { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually, inSteps } from '../../../test/support/eventually.js'
 import type { ClusterState } from '../cluster-state.js'
-import { control } from '../controller.js'
-import { TestApi } from '../testing/api.js'
-import { T0, testConfiguration, testInstance } from '../testing/objects.js'
+import type { TestApi } from '../testing/api.js'
+import { TestControl } from '../testing/control.js'
+import { testInstance } from '../testing/objects.js'
 import { problemOf, reconcileInstanceProblems } from './instance-problems.js'
 
 const INSTANCES = '/apis/akri.sh/v0/namespaces/plant/instances'
 const CAM = objectKey('plant', 'cam')
 
+let controller: TestControl
 let api: TestApi
 let clock: ManualClock
-let turn: AbortController
-let work: Promise<void> | undefined
 
 beforeEach(() => {
-  api = new TestApi()
-  clock = new ManualClock(T0)
-  turn = new AbortController()
-  api.put('/apis/akri.sh/v0/namespaces/plant/configurations/cam', { ...testConfiguration() })
+  controller = new TestControl()
+  ;({ api, clock } = controller)
+  api.putConfiguration()
 })
 
-afterEach(async () => {
-  turn.abort()
-  await work
-  await api.stop()
-})
+afterEach(() => controller.stop())
 
 /** An Instance of an earlier Configuration of the name, and a report about it. */
 function putForeign(): void {
@@ -68,7 +61,8 @@ const OVER = has('False', 'the device has no problem any more')
 /** Puts what a test starts with, and gives the work on all Configurations. */
 async function started(): Promise<{ state: ClusterState; look: () => Promise<unknown> }> {
   const term = await api.term(clock)
-  return { state: term.state, look: () => reconcileInstanceProblems(CAM, term, turn.signal) }
+  const { signal } = new AbortController()
+  return { state: term.state, look: () => reconcileInstanceProblems(CAM, term, signal) }
 }
 
 it.each([
@@ -102,20 +96,15 @@ describe('the condition DeviceProblem of an Instance', () => {
   it('follows what the nodes report, with one write for each change', async () => {
     for (const node of ['a', 'b']) api.putNode(node)
     api.putInstance(['a', 'b'])
-    const { client, state } = await api.start(clock)
-    const events = { record: () => {} }
-    const options = { state, client, clock, log: silentLogger, events, nodeGraceMs: 300_000 }
-    work = control(options, turn.signal)
+    await controller.start()
     const becomes = (expected: object) =>
-      inSteps(clock, () => {
-        expect(conditionOf()).toMatchObject(expected)
-      })
+      inSteps(clock, () => expect(conditionOf()).toMatchObject(expected))
     const ofInstance = () => writes().filter(({ path }) => path.startsWith(INSTANCES))
     putReport('b', { 'credential refused': ['cam-8120fe'] })
     await becomes(has('True', 'credential refused'))
     // The other node has the same problem.
     putReport('a', { 'credential refused': ['cam-8120fe'] })
-    await eventually(() => expect(state.reports.cache.list()).toHaveLength(2))
+    await eventually(() => expect(controller.state.reports.cache.list()).toHaveLength(2))
     putReport('a', {})
     await becomes(has('True', 'credential refused'))
     expect(ofInstance()).toHaveLength(1)

@@ -4,7 +4,7 @@ import {
   type Instance,
   instanceLabels,
 } from '@akrijs/api'
-import type { NodeName } from '@akrijs/kube'
+import type { NodeName, OwnerReference } from '@akrijs/kube'
 import { type BrokerHistory, historyText } from '../brokers/broker-history.js'
 import type { ClusterNode, Job, Pod } from '../kubernetes-objects.js'
 import { ANNOTATIONS } from '../labels.js'
@@ -24,6 +24,12 @@ export const JOBS = '/apis/batch/v1/namespaces/plant/jobs'
 export const POD_BROKER = { brokerSpec: { brokerPodSpec: { containers: [] } } }
 export const JOB_BROKER = {
   brokerSpec: { brokerJobSpec: { template: { spec: { containers: [] } } } },
+}
+
+/** A reference to a Configuration or an Instance as the controller writes it. */
+export function ownerReference(kind: string, name: string, uid = `uid-${name}`): OwnerReference {
+  const apiVersion = 'akri.sh/v0'
+  return { apiVersion, kind, name, uid, controller: true, blockOwnerDeletion: true }
 }
 
 export function testConfiguration(spec: Partial<ConfigurationSpec> = {}): Configuration {
@@ -63,15 +69,7 @@ export function testInstance(
       resourceVersion: '1',
       creationTimestamp: at(T0),
       labels: instanceLabels({ shared, nodes: nodes as NodeName[] }),
-      ownerReferences: [
-        {
-          apiVersion: 'akri.sh/v0',
-          kind: 'Configuration',
-          name: 'cam',
-          uid: 'uid-cam',
-          controller: true,
-        },
-      ],
+      ownerReferences: [ownerReference('Configuration', 'cam')],
     },
     spec: {
       configurationName: 'cam' as Instance['spec']['configurationName'],
@@ -127,15 +125,7 @@ export function testPod(targetNode: string, more: TestPod = {}): Pod {
       resourceVersion: '1',
       creationTimestamp: at(createdAt),
       annotations,
-      ownerReferences: [
-        {
-          apiVersion: 'akri.sh/v0',
-          kind: 'Instance',
-          name: 'cam-8120fe',
-          uid: 'uid-cam-8120fe',
-          controller: true,
-        },
-      ],
+      ownerReferences: [ownerReference('Instance', 'cam-8120fe')],
       ...(leaves ? { deletionTimestamp: at(createdAt) } : {}),
     },
     node: (scheduled ? targetNode : '') as NodeName | '',
