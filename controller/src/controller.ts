@@ -19,8 +19,6 @@ import {
 import { beginTerm, type ControllerOptions, type Term } from './term.js'
 import { WorkQueues } from './work-queues.js'
 
-/** How long changes of Pods are gathered: a roll-out looks at all brokers of a Configuration. */
-const GATHER_ROLLOUTS_MS = 100
 /** How long problems of devices are gathered: each write of an Instance wakes all agents. */
 const GATHER_PROBLEMS_MS = 1000
 /**
@@ -56,7 +54,9 @@ interface Workloads {
 /** The work on brokers, Services, Deployments, labels of Instances and lost nodes. */
 function queueWorkloads(term: Term, queues: WorkQueues, signal: AbortSignal): Workloads {
   const { state, failures } = term
-  const rollouts = new Rollouts(term, (instance) => brokers.add(instance))
+  const rollouts = new Rollouts(term.sights, state.instances.cache.list(), (instance) =>
+    brokers.add(instance),
+  )
   const lostNodes = new LostNodes(term, signal)
   const nodes = queues.queueOf<NodeName>('Node', (node, _, end) => lostNodes.reconcile(node, end))
   const addNode = (node: NodeName) => nodes.add(node)
@@ -72,13 +72,7 @@ function queueWorkloads(term: Term, queues: WorkQueues, signal: AbortSignal): Wo
     queues.workloadQueue('Instance', reportHeldBrokers),
     queues.workloadQueue('Instance', labelInstance),
   ]
-  const rolloutQueue = queues.workloadQueue(
-    'Configuration',
-    (key, _, end) => rollouts.reconcile(key, end),
-    GATHER_ROLLOUTS_MS,
-  )
   const ofConfigurations = [
-    rolloutQueue,
     queues.workloadQueue('Configuration', (key, _, end) =>
       failures.watch('Configuration', key, () => reconcileDeployment(key, term, end)),
     ),
@@ -98,10 +92,7 @@ function queueWorkloads(term: Term, queues: WorkQueues, signal: AbortSignal): Wo
   state.statuses.cache.onChange((key) => suspects.add(key), signal)
   state.onNodeChange((node, instancesOfNode) => {
     if (!state.isReady(node)) addNode(node)
-    for (const key of instancesOfNode) {
-      addInstance(key)
-      for (const owner of state.ownerKeysOf(key)) rolloutQueue.add(owner)
-    }
+    for (const key of instancesOfNode) addInstance(key)
   }, signal)
   for (const instance of state.instances.cache.list()) addInstance(keyOf(instance))
   for (const found of state.configurations.cache.list()) addConfiguration(keyOf(found))

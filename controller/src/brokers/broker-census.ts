@@ -30,6 +30,8 @@ export interface BrokerCensus {
 
 interface BrokerRollout {
   readonly isStuck: boolean
+  /** When time alone makes it stuck, in milliseconds. */
+  readonly recheckInMs?: number | undefined
   /** The first new Pod that does not work. */
   readonly waitsFor: string | undefined
 }
@@ -59,11 +61,11 @@ export function brokerCensus(
     const census = sum('broker Pods', counts, failures)
     const hasOutdated = counts.some(({ outdated }) => outdated > 0)
     if (template.strategy === 'OnDelete' || !hasOutdated) return census
-    const { isBlocked, isSlow, missing } = rollouts.of(keyOf(configuration))
+    const { isBlocked, missing, slowInMs } = rollouts.of(keyOf(configuration))
     const broken = counts.reduce((before, { broken: more }) => before + more, failures.length)
-    const isStuck = isBlocked && (isSlow || broken >= missing)
+    const isStuck = slowInMs === 0 || (isBlocked && broken >= missing)
     const [waitsFor] = counts.flatMap(({ unready }) => unready).sort()
-    return { ...census, rollout: { isStuck, waitsFor } }
+    return { ...census, rollout: { isStuck, waitsFor, recheckInMs: slowInMs || undefined } }
   }
   const hash = specHash(brokerSpec.brokerJobSpec)
   const counts = present.map((instance) => ofJob(instance, hash, state, now))

@@ -31,6 +31,8 @@ class Cluster {
   readonly #ends: AbortController[] = []
   #generation = 0
   writes = 0
+  /** How many brokers were ready beside one that was deleted: the fewest. */
+  fewest = Infinity
   /** Whether the leader has ended, and no other one has begun. */
   isWithoutLeader = false
 
@@ -91,6 +93,8 @@ class Cluster {
     this.isWithoutLeader = false
     const client = this.#api.client(({ method, path, query }) => {
       if (replica.isDead) return { arrivesIn: Infinity }
+      if (method === 'DELETE' && path.startsWith(PODS))
+        this.fewest = Math.min(this.fewest, this.#readyBeside(path))
       if (method === 'GET' || query.has('dryRun') || !STEPS.test(path)) return {}
       this.writes += 1
       replica.isDead = this.writes === last
@@ -139,6 +143,12 @@ class Cluster {
     return { pods: seen(PODS), jobs: seen(JOBS), kept }
   }
 
+  #readyBeside(deleted: string): number {
+    const isReady = (status: unknown) => JSON.stringify(status)?.includes('"True"')
+    return this.#objects(PODS).filter(([path, { status }]) => path !== deleted && isReady(status))
+      .length
+  }
+
   #begin(): AbortController {
     this.end()
     const end = new AbortController()
@@ -167,6 +177,8 @@ interface Scenario {
   readonly name: string
   readonly before: Broker
   readonly changes: readonly ((cluster: Cluster) => void)[]
+  /** How many brokers are ready at any moment. @default any number */
+  readonly fewest?: number
 }
 
 const SCENARIOS: readonly Scenario[] = [
@@ -174,11 +186,13 @@ const SCENARIOS: readonly Scenario[] = [
     name: 'broker Pods of a new spec',
     before: pods('v1'),
     changes: [(cluster) => cluster.specify(pods('v2'))],
+    fewest: 2,
   },
   {
     name: 'the broker Pods of a correction',
     before: pods('v1'),
     changes: [(cluster) => cluster.specify(pods('bad')), (cluster) => cluster.specify(pods('v3'))],
+    fewest: 2,
   },
   {
     name: 'the successor of a broker Pod that has ended',
@@ -227,7 +241,7 @@ async function run({ before, changes }: Scenario, last?: number) {
       cluster.lead()
       await cluster.settle()
     }
-    return { writes: cluster.writes, world: cluster.world }
+    return { writes: cluster.writes, world: cluster.world, fewest: cluster.fewest }
   } finally {
     cluster.end()
   }
@@ -236,6 +250,9 @@ async function run({ before, changes }: Scenario, last?: number) {
 it.each(SCENARIOS)('whenever a leader ends, the next one ends with $name', async (scenario) => {
   const { writes, world } = await run(scenario)
   expect(writes).toBeGreaterThan(1)
-  for (let last = 1; last <= writes; last++)
-    expect((await run(scenario, last)).world, `write ${last} of ${writes}`).toEqual(world)
+  for (let last = 1; last <= writes; last++) {
+    const end = await run(scenario, last)
+    expect(end.world, `write ${last} of ${writes}`).toEqual(world)
+    expect(end.fewest, `write ${last}`).toBeGreaterThanOrEqual(scenario.fewest ?? 0)
+  }
 })

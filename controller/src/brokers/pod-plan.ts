@@ -50,8 +50,8 @@ export interface PodPlan {
   readonly history: BrokerHistory
   readonly remove: readonly Removal[]
   /**
-   * The working Pod of an earlier spec that is to be replaced next, when the roll-out in the
-   * Configuration permits it.
+   * The working Pod of an earlier spec that is to be replaced next, when the roll-out of the
+   * Configuration permits that.
    */
   readonly update: Pod | undefined
   /** Whether Pods of an earlier spec wait for another broker of the Instance. */
@@ -171,10 +171,10 @@ export function planPods(options: PodPlanInput): PodPlan {
   }
 }
 
-/** The plan with the replacement of the Pod of an earlier spec, if the roll-out permits it. */
-export function withUpdate(plan: PodPlan, permits: (pod: Pod) => boolean): PodPlan {
+/** The plan with the replacement of the Pod of an earlier spec, which the roll-out permits. */
+export function withUpdate(plan: PodPlan): PodPlan {
   const { update: pod } = plan
-  if (pod === undefined || !permits(pod)) return plan
+  if (pod === undefined) return plan
   const replaced = 'working'
   const { uid } = pod.metadata
   return {
@@ -207,7 +207,7 @@ function placesOf(input: PlanContext): { places: Place[]; misplaced: Removal[] }
 
 /**
  * Moves the nodes that are to have a broker to the front, among nodes of the same rank. Weights
- * cost time, and a roll-out plans all Instances at once: mostly there is nothing to choose.
+ * cost time, and an Instance can have 1,000 nodes: mostly there is nothing to choose.
  */
 function chooseAmong(places: Place[], { instance, history: { full } }: PlanContext): Place[] {
   const { capacity } = instance.spec

@@ -21,15 +21,16 @@ import {
   testInstance,
 } from '../testing/objects.js'
 import { reconcileBrokers } from './reconcile-brokers.js'
+import { Rollouts } from './rollouts.js'
 
 describe('the brokers of an Instance', () => {
   let api: TestApi
   let state: ClusterState
   let clock: ManualClock
   let term: Term
+  let rollouts: Rollouts
   const instance = testInstance(['n.a', 'n-a'], { capacity: 2 })
   const { signal } = new AbortController()
-  const rollouts = { permits: () => false }
   const reconcile = () => reconcileBrokers(keyOf(instance), term, rollouts, signal)
   const names = (path: string) =>
     [...api.objects.keys()]
@@ -45,6 +46,7 @@ describe('the brokers of an Instance', () => {
     api.put(`${AKRI}/instances/cam-8120fe`, { ...testInstance(nodes, { capacity: nodes.length }) })
     term = await api.term(clock)
     state = term.state
+    rollouts = new Rollouts(term.sights, [], () => {})
   }
 
   beforeEach(() => {

@@ -1,14 +1,14 @@
 import type { Configuration, Instance } from '@akrijs/api'
 import { ApiError, keyOf, type ObjectKey, type ReconcileResult } from '@akrijs/kube'
 import type { Collection } from '../collection.js'
-import type { Job, Pod } from '../kubernetes-objects.js'
-import { ANNOTATIONS, specHash } from '../labels.js'
+import { isDeleted, type Job, type Pod } from '../kubernetes-objects.js'
+import { ANNOTATIONS, specHash, specHashOf } from '../labels.js'
 import { ownerIdOf, ownerIn } from '../owners.js'
 import { earliest, requeueAt } from '../requeue.js'
 import type { Term } from '../term.js'
 import { type BrokerHistory, historyOf, historyText, JOB } from './broker-history.js'
 import { brokerJob, brokerPod, jobName, podName } from './broker-template.js'
-import { planInstance, podTemplateOf, sightLast } from './instance-plan.js'
+import { type PodTemplate, planInstance, podTemplateOf, sightLast } from './instance-plan.js'
 import { planJob } from './job-plan.js'
 import { withUpdate } from './pod-plan.js'
 import { isEnded } from './pod-state.js'
@@ -22,16 +22,18 @@ import type { Rollouts } from './rollouts.js'
 export async function reconcileBrokers(
   key: ObjectKey,
   term: Term,
-  rollouts: Pick<Rollouts, 'permits'>,
+  rollouts: Rollouts,
   signal: AbortSignal,
 ): Promise<ReconcileResult> {
   const { state, clock } = term
   const instance = state.instances.cache.get(key)
-  // The garbage collector deletes what a deleted Instance owned.
-  if (instance === undefined) return {}
-  // The garbage collector also deletes an Instance without its Configuration.
-  const configuration = state.ownerOf(instance)
-  if (configuration === undefined) return {}
+  const configuration = instance && state.ownerOf(instance)
+  if (instance === undefined || configuration === undefined) {
+    // The garbage collector deletes what a deleted Instance owned, and an Instance without its
+    // Configuration.
+    rollouts.forget(key)
+    return {}
+  }
   const pass = { ...term, rollouts, instance, configuration, signal }
   const podsAt = await reconcilePods(pass)
   const jobAt = await reconcileJob(pass)
@@ -39,7 +41,7 @@ export async function reconcileBrokers(
 }
 
 interface Pass extends Term {
-  readonly rollouts: Pick<Rollouts, 'permits'>
+  readonly rollouts: Rollouts
   readonly instance: Instance
   readonly configuration: Configuration
   readonly signal: AbortSignal
@@ -47,14 +49,19 @@ interface Pass extends Term {
 
 /** @returns when to check again, by `monotonicMs` */
 async function reconcilePods(pass: Pass): Promise<number | undefined> {
-  const { instance, configuration, state, log, sights, signal } = pass
+  const { instance, configuration, rollouts, state, log, sights, signal } = pass
   const template = podTemplateOf(state.workloadSpec(configuration))
-  const { spec, hash } = template
+  const { spec, hash, maxUnavailable } = template
   const { uid, namespace } = instance.metadata
   const owner = ownerIdOf('Instance', instance)
-  const plan = withUpdate(planInstance(instance, template, pass), (pod) =>
-    pass.rollouts.permits(keyOf(configuration), hash, pod),
-  )
+  // After a request without an answer, or a change of the leader, such a Pod may be gone, whatever
+  // the cache has.
+  for (const pod of announcedPods(template, pass)) await state.pods.refresh(pod, signal)
+  const found = planInstance(instance, template, pass)
+  const isPermitted =
+    !isDeleted(configuration) &&
+    rollouts.permits(keyOf(instance), keyOf(configuration), found, maxUnavailable)
+  const plan = isPermitted ? withUpdate(found) : found
   await recordHistory(plan.history, pass)
   for (const pod of plan.adopt)
     await annotate(state.pods, pod, { [ANNOTATIONS.specHash]: hash ?? '' }, pass)
@@ -80,6 +87,16 @@ async function reconcilePods(pass: Pass): Promise<number | undefined> {
     log.info({ instance: instance.metadata.name, node, restarts }, 'broker created')
   }
   return plan.recheckAt
+}
+
+/** The Pods of an earlier spec that are there, and whose deletion the Instance announces. */
+function announcedPods({ hash, strategy }: PodTemplate, { instance, state }: Pass): Pod[] {
+  if (strategy === 'OnDelete') return []
+  return state.pods.ownedBy(ownerIdOf('Instance', instance)).filter((pod) => {
+    const { metadata, targetNode = '' } = pod
+    if (isDeleted(pod) || [undefined, hash].includes(specHashOf(pod))) return false
+    return historyOf(instance).left[targetNode]?.uid === metadata.uid
+  })
 }
 
 /** @returns when to check again, by `monotonicMs` */

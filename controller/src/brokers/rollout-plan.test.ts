@@ -1,16 +1,20 @@
 import type { Instance, RollingUpdate } from '@akrijs/api'
-import type { NodeName } from '@akrijs/kube'
+import { keyParts, type NodeName, type ObjectKey, objectKey } from '@akrijs/kube'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { FirstSights } from '../first-sights.js'
 import type { Pod } from '../kubernetes-objects.js'
 import { specHashOf } from '../labels.js'
 import { T0, type TestPod, testInstance, testPod, withHistory } from '../testing/objects.js'
-import { type BrokerHistory, historyOf, replacedBy, withLegacy } from './broker-history.js'
-import { type PodPlan, planPods } from './pod-plan.js'
+import { type BrokerHistory, historyOf, replacedBy } from './broker-history.js'
+import { type PodPlan, planPods, withUpdate } from './pod-plan.js'
 import { isEnded, works } from './pod-state.js'
-import { planRollout, unavailableBrokers } from './rollouts.js'
+import { planRollout, Rollouts, unavailableBrokers } from './rollouts.js'
 
 type Limit = RollingUpdate['maxUnavailable']
+
+const CAM = objectKey('plant', 'cam')
+const keyOfDevice = (name: string) => objectKey('plant', name)
 
 describe('how many brokers a change makes unavailable', () => {
   it.each<[Limit, number, number]>([
@@ -33,8 +37,11 @@ describe('a roll-out', () => {
   const ready = { update: undefined, waits: false, desired: 1, missing: 0 }
   const outdated = { update: pod, waits: false, desired: 1, missing: 0 }
   const missing = { update: undefined, waits: false, desired: 1, missing: 1 }
-  const counts = (plans: Parameters<typeof planRollout>[0], limit?: Limit) => {
-    const { update, isBlocked } = planRollout(plans, limit)
+  type Plan = typeof ready | typeof outdated
+  const rollout = (plans: readonly Plan[], limit?: Limit) =>
+    planRollout(new Map(plans.map((plan, index) => [keyOfDevice(String(index)), plan])), limit)
+  const counts = (plans: readonly Plan[], limit?: Limit) => {
+    const { update, isBlocked } = rollout(plans, limit)
     return [update.length, isBlocked]
   }
 
@@ -55,9 +62,8 @@ describe('a roll-out', () => {
     expect(counts([waiting, outdated], 2)).toEqual([1, false])
   })
 
-  it('takes the first brokers of the list', () => {
-    const first = { ...outdated, update: testPod('b') }
-    expect(planRollout([ready, first, outdated], undefined).update).toEqual([first])
+  it('takes the first Instances by name', () => {
+    expect(rollout([ready, outdated, outdated]).update).toEqual([keyOfDevice('1')])
   })
 })
 
@@ -103,6 +109,12 @@ class Model {
   /** The uids of brokers that have worked. */
   readonly #worked = new Set<string>()
   #cache: Broker[] = []
+  /** The brokers of each Instance at its last plan. */
+  #planned: Broker[] = []
+  /** How many brokers each Instance should have, by its last plan. */
+  readonly #desired = new Map<string, number>()
+  #woken = new Set<ObjectKey>()
+  #rollouts = this.#begin()
   #serial = 0
 
   constructor(limit: Limit) {
@@ -119,23 +131,26 @@ class Model {
       const before = this.instances.get(name)
       const history = before && historyOf(before)
       this.instances.set(name, withHistory(testInstance(nodes, options), history ?? {}))
-      return
+    } else {
+      this.instances.delete(name)
+      this.brokers = this.brokers.filter(({ instance }) => instance !== name)
+      this.#cache = this.#cache.filter(({ instance }) => instance !== name)
+      this.#lost.delete(name)
     }
-    this.instances.delete(name)
-    this.brokers = this.brokers.filter(({ instance }) => instance !== name)
-    this.#cache = this.#cache.filter(({ instance }) => instance !== name)
-    this.#lost.delete(name)
+    this.reconcile(name)
   }
 
   /** A node goes away or returns. What the controller had deleted there is not missed any more. */
   setAway(node: string): void {
-    if (this.away.delete(node)) return
-    this.away.add(node)
-    for (const [name, nodes] of this.#lost)
-      this.#lost.set(
-        name,
-        nodes.filter((other) => other !== node),
-      )
+    if (!this.away.delete(node)) {
+      this.away.add(node)
+      for (const [name, nodes] of this.#lost)
+        this.#lost.set(
+          name,
+          nodes.filter((other) => other !== node),
+        )
+    }
+    for (const name of this.instances.keys()) this.reconcile(name)
   }
 
   /** Time passes, and kubelets do their work. */
@@ -170,12 +185,45 @@ class Model {
   /** Another replica leads. It knows what the API server has: there is nothing else. */
   restart(): void {
     this.see()
+    this.#planned = []
+    this.#desired.clear()
+    this.#rollouts = this.#begin()
+  }
+
+  #begin(): Rollouts {
+    this.#woken = new Set()
+    const sights = new FirstSights({ monotonicMs: () => this.now })
+    return new Rollouts(sights, this.instances.values(), (key) => this.#woken.add(key))
   }
 
   reconcile(name: string): void {
+    const key = keyOfDevice(name)
     const instance = this.instances.get(name)
-    if (instance === undefined) return
-    this.#carryOut(name, this.#plan(instance))
+    const others = this.#planned.filter((broker) => broker.instance !== name)
+    this.#planned = [...others, ...this.#cache.filter((broker) => broker.instance === name)]
+    this.#woken.delete(key)
+    this.#desired.delete(name)
+    if (instance === undefined) {
+      this.#rollouts.forget(key)
+      return
+    }
+    this.#findAgain()
+    const plan = this.#plan(instance)
+    this.#desired.set(name, plan.desired)
+    if (!this.#rollouts.permits(key, CAM, plan, this.limit)) {
+      this.#carryOut(name, plan)
+      return
+    }
+    const pod = this.brokers.find((broker) => plan.update && isSame(broker.pod, plan.update))?.pod
+    if (pod && works(pod, this.now)) this.#lost.set(name, [...this.#lostNodes(name), pod.node])
+    this.#carryOut(name, withUpdate(plan))
+    const desired = [...this.#desired.values()].reduce((sum, count) => sum + count, 0)
+    expect(this.lost).toBeLessThanOrEqual(unavailableBrokers(this.limit, desired))
+  }
+
+  /** The controller reconciles the Instances that roll-outs have woken. */
+  rollOut(): void {
+    for (const key of this.#woken) this.reconcile(keyParts(key).name)
   }
 
   #carryOut(name: string, { history, remove, create }: PodPlan): void {
@@ -191,25 +239,6 @@ class Model {
       }
       this.brokers = [...this.brokers, broker]
       this.#cache = [...this.#cache, broker]
-    }
-  }
-
-  rollOut(): void {
-    this.#findAgain()
-    const plans = [...this.instances.values()].map((instance) => ({
-      instance,
-      ...this.#plan(instance),
-    }))
-    const desired = plans.reduce((sum, plan) => sum + plan.desired, 0)
-    for (const { instance, update } of planRollout(plans, this.limit).update) {
-      if (update === undefined) continue
-      const { name } = instance.metadata
-      const legacy = { uid: update.metadata.uid, replaced: 'working' } as const
-      this.#record(name, withLegacy(historyOf(instance), update.targetNode ?? '', legacy))
-      const { pod } = this.brokers.find(({ pod }) => isSame(pod, update)) ?? {}
-      if (pod && works(pod, this.now)) this.#lost.set(name, [...this.#lostNodes(name), pod.node])
-      this.#delete(update)
-      expect(this.lost).toBeLessThanOrEqual(unavailableBrokers(this.limit, desired))
     }
   }
 
@@ -262,6 +291,12 @@ class Model {
     return this.brokers.flatMap(({ instance, pod }) => (instance === name ? [pod] : []))
   }
 
+  /** The watch may be behind, and plans follow it: what was there at the last look counts too. */
+  #everSeen(name: string): Pod[] {
+    const brokers = [...this.brokers, ...this.#cache, ...this.#planned]
+    return brokers.flatMap(({ instance, pod }) => (instance === name ? [pod] : []))
+  }
+
   #isWorking(pod: Pod): boolean {
     return pod.metadata.deletionTimestamp === undefined && works(pod, this.now)
   }
@@ -272,7 +307,7 @@ class Model {
    */
   #findAgain(): void {
     for (const name of this.instances.keys())
-      for (const pod of [...this.#real(name), ...this.#cachedPods(name)]) {
+      for (const pod of this.#everSeen(name)) {
         const { metadata } = pod
         if (!this.#isWorking(pod)) continue
         if (this.#worked.has(metadata.uid)) continue
@@ -292,8 +327,7 @@ class Model {
       (this.away.has(pod.node) || replacedBy(history, pod) !== 'working') &&
       pod.metadata.deletionTimestamp === undefined &&
       !isEnded(pod)
-    // The watch may be behind: what worked or was there when the controller last looked, counts.
-    const pods = [...this.#real(name), ...this.#cachedPods(name)]
+    const pods = this.#everSeen(name)
     const uids = (isSo: (pod: Pod) => boolean) =>
       new Set(pods.filter(isSo).map(({ metadata }) => metadata.uid))
     // A broker keeps its place on a node that is away, although another node could run it. One that
@@ -316,6 +350,7 @@ class Model {
     const change = (broker: Broker) => (isSame(broker.pod, pod) ? this.#with(broker, more) : broker)
     this.brokers = this.brokers.map(change)
     this.#cache = this.#cache.map(change)
+    this.#planned = this.#planned.map(change)
   }
 
   #with({ instance, pod }: Broker, more: TestPod): Broker {

@@ -71,7 +71,8 @@ export class ConfigurationSummaries {
     const { reported, changeInMs } = reportsOf(key, stored, instances, this.#term)
     const { silent, silentInMs } = unreportedOf(stored, this.#term)
     const slowInMs = census && nextSlowInMs(key, this.#term)
-    const recheckMs = earliest(recheckInMs, changeInMs, silentInMs, slowInMs)
+    const stuckInMs = census?.rollout?.recheckInMs
+    const recheckMs = earliest(recheckInMs, changeInMs, silentInMs, slowInMs, stuckInMs)
     const recheck = recheckMs === undefined ? {} : { requeueAfterMs: recheckMs }
     const summary = summaryOf({
       configuration: stored,
