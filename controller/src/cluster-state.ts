@@ -6,6 +6,7 @@ import {
   ConfigurationNames,
   type ConfigurationSpec,
   configurationOf,
+  finalizerNodes,
   INSTANCES,
   type Instance,
   type InstanceCondition,
@@ -87,6 +88,13 @@ export class ClusterState {
   readonly instances: Collection<Instance>
   /** The Instances that a node sees, or has claims of. */
   readonly instancesByNode: CacheIndex<Instance, NodeName>
+  /** The Instances that name a Configuration. */
+  readonly instancesByConfiguration: CacheIndex<Instance, ObjectKey>
+  /** The objects with finalizers that name a node. */
+  readonly finalized: {
+    readonly instances: CacheIndex<Instance, NodeName>
+    readonly configurations: CacheIndex<StoredConfiguration, NodeName>
+  }
   /** Pods, Jobs, Services and Deployments that have the controller's label. */
   readonly pods: OwnedObjects<Pod>
   readonly jobs: OwnedObjects<Job>
@@ -106,7 +114,6 @@ export class ClusterState {
   readonly reportsSynced: Promise<void>
   readonly #agentPods: Collection<Pod>
   readonly #stop = new AbortController()
-  readonly #instancesByConfiguration: CacheIndex<Instance, ObjectKey>
   readonly #names = new ConfigurationNames<Configuration>()
   /**
    * Called with Configurations whose spec changed, that are new, deleted or being deleted, or whose
@@ -152,10 +159,14 @@ export class ClusterState {
     this.services = owned(SERVICES, parseAppliedObject, { reduce: reducedApplied })
     this.deployments = owned(DEPLOYMENTS, parseDeployment, { reduce: reducedApplied })
     this.instancesByNode = new CacheIndex(this.instances.cache, nodesOf, signal)
-    this.#instancesByConfiguration = new CacheIndex(this.instances.cache, configurationOf, signal)
+    this.instancesByConfiguration = new CacheIndex(this.instances.cache, configurationOf, signal)
     this.statuses = collectionOf(CONFIGURATIONS, parseStored, options, {
       reduce: withoutSpec,
     })
+    this.finalized = {
+      instances: new CacheIndex(this.instances.cache, finalizerNodes, signal),
+      configurations: new CacheIndex(this.statuses.cache, finalizerNodes, signal),
+    }
     this.reports = collectionOf<NodeReport>(NODE_REPORTS, parseNodeReport, options)
     const { agentNamespace } = options
     this.#agentPods = collectionOf<Pod>(PODS, parsePod, options, {
@@ -204,12 +215,6 @@ export class ClusterState {
       : undefined
   }
 
-  /** The key of the Configuration that an Instance names; none if there is no such Instance. */
-  ownerKeysOf(key: ObjectKey): ObjectKey[] {
-    const instance = this.instances.cache.get(key)
-    return instance === undefined ? [] : [configurationOf(instance)]
-  }
-
   /**
    * The brokers and Services of a Configuration. It has none while its name belongs to an older
    * Configuration: Pods that ask for the resource would get devices of that Configuration.
@@ -236,14 +241,10 @@ export class ClusterState {
     })
   }
 
-  instancesOf(configuration: ObjectKey): Instance[] {
-    return this.#instancesByConfiguration.get(configuration)
-  }
-
   /** The Instances that a Configuration owns, and that not only have its name. */
   ownInstancesOf(key: ObjectKey, configuration: Pick<Configuration, 'metadata'>): Instance[] {
     const owner = ownerIdOf('Configuration', configuration)
-    return this.instancesOf(key).filter((instance) => ownerIn(instance) === owner)
+    return this.instancesByConfiguration.get(key).filter((instance) => ownerIn(instance) === owner)
   }
 
   /**
@@ -253,7 +254,7 @@ export class ClusterState {
   onInstanceChange(listener: (key: ObjectKey) => void, signal: AbortSignal): void {
     this.instances.cache.onChange(listener, signal)
     const ofConfiguration = (key: ObjectKey) => {
-      for (const instance of this.instancesOf(key)) listener(keyOf(instance))
+      for (const instance of this.instancesByConfiguration.get(key)) listener(keyOf(instance))
     }
     this.#specListeners.add(ofConfiguration, signal)
     for (const objects of this.#owned()) objects.onChangeOf('Instance', listener, signal)
@@ -265,19 +266,8 @@ export class ClusterState {
    */
   onConfigurationChange(listener: (key: ObjectKey) => void, signal: AbortSignal): void {
     this.#specListeners.add(listener, signal)
-    this.#instancesByConfiguration.onChange(listener, signal)
+    this.instancesByConfiguration.onChange(listener, signal)
     for (const objects of this.#owned()) objects.onChangeOf('Configuration', listener, signal)
-  }
-
-  /** Calls back with a Configuration after itself or a report about it changed. */
-  onReportChange(listener: (key: ObjectKey) => void, signal: AbortSignal): void {
-    this.statuses.cache.onChange(listener, signal)
-    this.reportIndex.onChange(listener, signal)
-  }
-
-  /** Calls back with a Configuration after an Instance of it changed. */
-  onOwnInstancesChange(listener: (key: ObjectKey) => void, signal: AbortSignal): void {
-    this.#instancesByConfiguration.onChange(listener, signal)
   }
 
   /** Calls back with a Configuration after the spec or an object of its brokers changed. */

@@ -1,11 +1,12 @@
 import { setMaxListeners } from 'node:events'
+import { configurationOf, nodesOf } from '@akrijs/api'
 import { keyOf, keyParts, type NodeName, type ObjectKey, type ReconcileQueue } from '@akrijs/kube'
 import { reconcileDeployment } from './brokers/configuration-deployment.js'
 import { reportHeldBrokers } from './brokers/held-brokers.js'
 import { reconcileBrokers } from './brokers/reconcile-brokers.js'
 import { Rollouts } from './brokers/rollouts.js'
 import { labelInstance } from './instance-labels.js'
-import { LostNodes } from './nodes/lost-nodes.js'
+import { reconcileDeserted, reconcileNode, suspectsOf } from './nodes/lost-nodes.js'
 import { silentMs, unreportedMs } from './nodes/node-presence.js'
 import { endPods } from './nodes/pods-to-end.js'
 import { ConfigurationSummaries } from './reports/configuration-summaries.js'
@@ -39,36 +40,41 @@ export async function control(options: ControllerOptions, signal: AbortSignal): 
   setMaxListeners(0, signal)
   const term = beginTerm(options)
   const queues = new WorkQueues(term, signal)
-  const workloads = queueWorkloads(term, queues, signal)
-  queueStatuses(term, workloads, queues, signal)
+  const nodes = queues.queueOf<NodeName>('Node', reconcileNode)
+  const rollouts = queueWorkloads(term, nodes, queues, signal)
+  queueStatuses(term, rollouts, nodes, queues, signal)
   queueMemberships(term, queues, signal)
   await queues.run()
 }
 
-interface Workloads {
-  readonly rollouts: Rollouts
-  /** The queue of nodes that may be lost. */
-  readonly nodes: ReconcileQueue<NodeName>
-}
-
-/** The work on brokers, Services, Deployments, labels of Instances and lost nodes. */
-function queueWorkloads(term: Term, queues: WorkQueues, signal: AbortSignal): Workloads {
+/**
+ * The work on brokers, Services, Deployments, labels of Instances and lost nodes.
+ * @param nodes the queue of nodes that may be lost
+ */
+function queueWorkloads(
+  term: Term,
+  nodes: ReconcileQueue<NodeName>,
+  queues: WorkQueues,
+  signal: AbortSignal,
+): Rollouts {
   const { state, failures } = term
   const rollouts = new Rollouts(term.sights, state.instances.cache.list(), (instance) =>
     brokers.add(instance),
   )
-  const lostNodes = new LostNodes(term, signal)
-  const nodes = queues.queueOf<NodeName>('Node', (node, _, end) => lostNodes.reconcile(node, end))
-  const addNode = (node: NodeName) => nodes.add(node)
   const brokers: ReconcileQueue<ObjectKey> = queues.workloadQueue('Instance', (key, _, end) =>
     failures.watch('Instance', key, () => reconcileBrokers(key, term, rollouts, end)),
   )
+  const addSuspects = (object: Parameters<typeof suspectsOf>[0], on: Iterable<NodeName>) => {
+    for (const node of suspectsOf(object, on, state)) nodes.add(node)
+  }
   const ofInstances = [
     brokers,
     queues.workloadQueue('Instance', reconcileInstanceService),
-    queues.workloadQueue('Instance', (key, _, end) =>
-      lostNodes.reconcileInstance(key, addNode, end),
-    ),
+    queues.workloadQueue('Instance', async (key, _, end) => {
+      const instance = state.instances.cache.get(key)
+      if (instance !== undefined) addSuspects(instance, nodesOf(instance))
+      return reconcileDeserted(key, term, end)
+    }),
     queues.workloadQueue('Instance', reportHeldBrokers),
     queues.workloadQueue('Instance', labelInstance),
   ]
@@ -78,9 +84,12 @@ function queueWorkloads(term: Term, queues: WorkQueues, signal: AbortSignal): Wo
     ),
     queues.workloadQueue('Configuration', reconcileConfigurationService),
   ]
-  const suspects = queues.workloadQueue('Configuration', (key) =>
-    lostNodes.reconcileConfiguration(key, addNode),
-  )
+  // Also of a Configuration whose spec is invalid.
+  const finalizers = queues.workloadQueue('Configuration', async (key) => {
+    const stored = state.statuses.cache.get(key)
+    if (stored !== undefined) addSuspects(stored, [])
+    return {}
+  })
   const addInstance = (key: ObjectKey) => {
     for (const queue of ofInstances) queue.add(key)
   }
@@ -89,21 +98,22 @@ function queueWorkloads(term: Term, queues: WorkQueues, signal: AbortSignal): Wo
   }
   state.onInstanceChange(addInstance, signal)
   state.onConfigurationChange(addConfiguration, signal)
-  state.statuses.cache.onChange((key) => suspects.add(key), signal)
+  state.statuses.cache.onChange((key) => finalizers.add(key), signal)
   state.onNodeChange((node, instancesOfNode) => {
-    if (!state.isReady(node)) addNode(node)
+    if (!state.isReady(node)) nodes.add(node)
     for (const key of instancesOfNode) addInstance(key)
   }, signal)
   for (const instance of state.instances.cache.list()) addInstance(keyOf(instance))
   for (const found of state.configurations.cache.list()) addConfiguration(keyOf(found))
-  for (const status of state.statuses.cache.list()) suspects.add(keyOf(status))
-  return { rollouts, nodes }
+  for (const stored of state.statuses.cache.list()) finalizers.add(keyOf(stored))
+  return rollouts
 }
 
 /** The work on summaries of Configurations, on problems of Instances and on reports. */
 function queueStatuses(
   term: Term,
-  { rollouts, nodes }: Workloads,
+  rollouts: Rollouts,
+  nodes: ReconcileQueue<NodeName>,
   queues: WorkQueues,
   signal: AbortSignal,
 ): void {
@@ -117,19 +127,19 @@ function queueStatuses(
     if (state.reports.cache.get(key)?.podsToEnd !== undefined) ends.add(key)
   }
   state.reports.cache.onChange(addEnds, signal)
-  state.onReportChange((key) => {
-    summaries.add(key)
+  const addStatus = (key: ObjectKey, gatherMs = 0) => {
+    summaries.add(key, gatherMs)
     problems.add(key)
-  }, signal)
-  state.onOwnInstancesChange((key) => {
-    summaries.add(key, GATHER_SUMMARIES_MS)
-    problems.add(key)
-  }, signal)
-  const addSummaries = () => {
-    for (const status of state.statuses.cache.list()) summaries.add(keyOf(status))
   }
-  const addSummaryOf = (instance: ObjectKey) => {
-    for (const key of state.ownerKeysOf(instance)) summaries.add(key)
+  state.statuses.cache.onChange((key) => addStatus(key), signal)
+  state.reportIndex.onChange((key) => addStatus(key), signal)
+  state.instancesByConfiguration.onChange((key) => addStatus(key, GATHER_SUMMARIES_MS), signal)
+  const addSummaries = () => {
+    for (const found of state.statuses.cache.list()) summaries.add(keyOf(found))
+  }
+  const addSummaryOf = (key: ObjectKey) => {
+    const instance = state.instances.cache.get(key)
+    if (instance !== undefined) summaries.add(configurationOf(instance))
   }
   state.onBrokersChange((key) => summaries.add(key), signal)
   rollouts.onChange((key) => summaries.add(key), signal)
@@ -154,7 +164,7 @@ function queueStatuses(
   }, signal)
   void state.reportsSynced.then(() => {
     addSummaries()
-    for (const status of state.statuses.cache.list()) problems.add(keyOf(status))
+    for (const found of state.statuses.cache.list()) problems.add(keyOf(found))
     for (const report of state.reports.cache.list()) {
       addReport(report.metadata.name)
       addEnds(keyOf(report))
@@ -171,17 +181,11 @@ function queueMemberships(term: Term, queues: WorkQueues, signal: AbortSignal): 
     (key, _, end) => memberships.reconcile(key, end),
     GATHER_MEMBERSHIPS_MS,
   )
-  const follow = (key: ObjectKey) => {
-    const report = state.reports.cache.get(key)
-    const changed = memberships.follow(keyParts(key).name as NodeName, report?.memberships)
-    for (const instance of changed) joins.add(instance)
+  const follow = (node: NodeName) => {
+    for (const instance of memberships.follow(node)) joins.add(instance)
   }
-  state.reports.cache.onChange(follow, signal)
-  state.instances.cache.onChange((key) => {
-    if (memberships.hasWishes(key)) joins.add(key)
-  }, signal)
-  state.reportIndex.onPresence((node) => {
-    for (const instance of memberships.instancesOf(node)) joins.add(instance)
-  }, signal)
-  for (const report of state.reports.cache.list()) follow(keyOf(report))
+  state.reports.cache.onChange((key) => follow(keyParts(key).name as NodeName), signal)
+  state.reportIndex.onPresence(follow, signal)
+  state.instances.cache.onChange((key) => joins.add(key), signal)
+  for (const report of state.reports.cache.list()) follow(report.metadata.name)
 }

@@ -1,12 +1,13 @@
-import type { Compatibility, Instance } from '@akrijs/api'
-import { type NodeName, objectKey, type ReconcileResult } from '@akrijs/kube'
+import { type Compatibility, type Instance, nodesOf } from '@akrijs/api'
+import type { NodeName, ReconcileResult } from '@akrijs/kube'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import type { ClusterState } from '../cluster-state.js'
+import type { Term } from '../term.js'
 import { TestApi } from '../testing/api.js'
 import { CONFIGURATION, INSTANCE, T0, testConfiguration, testInstance } from '../testing/objects.js'
-import { LostNodes } from './lost-nodes.js'
+import { reconcileNode, suspectsOf } from './lost-nodes.js'
 
 const REPORT = '/apis/akri.sh/v0/nodereports/a'
 const AGENT = '/api/v1/namespaces/akri/pods/agent-a'
@@ -21,11 +22,10 @@ const DELETED = { deletionTimestamp: new Date(T0).toISOString() }
 let api: TestApi
 let state: ClusterState
 let clock: ManualClock
-let nodes: LostNodes
-let signal: AbortSignal
+let term: Term
+const { signal } = new AbortController()
 
 beforeEach(() => {
-  signal = new AbortController().signal
   api = new TestApi()
   // The clock of the API server is far behind.
   clock = new ManualClock(T0 + 9 * GRACE_MS)
@@ -68,16 +68,21 @@ const finalized = (finalizers = ['a'], manager = `${finalizers[0]}-fin`) => ({
 })
 
 async function start(compatibility: Compatibility = 'off'): Promise<void> {
-  const term = await api.term(clock, { compatibility })
+  term = await api.term(clock, { compatibility })
   state = term.state
-  nodes = new LostNodes(term, signal)
 }
 
-const reconcile = () => nodes.reconcile(NODE, signal)
+const reconcile = () => reconcileNode(NODE, term, signal)
 
 async function started(): Promise<ReconcileResult> {
   await start()
   return reconcile()
+}
+
+/** The nodes of the Instance that may be lost. */
+function suspects(): NodeName[] {
+  const [instance = expect.fail()] = state.instances.cache.list()
+  return suspectsOf(instance, nodesOf(instance), state)
 }
 
 const spec = () => api.objects.get(INSTANCE)?.spec
@@ -206,10 +211,7 @@ describe('a node whose agent was taken off it', () => {
     }
     await reconcile()
     await api.seen(state.instances, INSTANCE)
-    const added: string[] = []
-    const key = objectKey('plant', 'cam-8120fe')
-    await nodes.reconcileInstance(key, (name) => void added.push(name), signal)
-    expect(added).toContain(NODE)
+    expect(suspects()).toContain(NODE)
     await reconcile()
     expect(spec()).toMatchObject({ nodes: ['b'] })
   })
@@ -275,9 +277,8 @@ describe('finalizers of an agent of Akri 0.13', () => {
     const managed = finalized(names, 'x7-fin')
     api.put(CONFIGURATION, { metadata: { ...metadata, ...managed }, spec: configuration })
     await start()
-    const added: string[] = []
-    await nodes.reconcileConfiguration(objectKey('plant', 'cam'), (node) => added.push(node))
-    expect(added).toEqual(['x7'])
+    const [stored = expect.fail()] = state.statuses.cache.list()
+    expect(suspectsOf(stored, [], state)).toEqual(['x7'])
   })
 
   describe('on a node that is ready', () => {
@@ -303,10 +304,7 @@ describe('finalizers of an agent of Akri 0.13', () => {
       change()
       putFinalized()
       await start()
-      const added: string[] = []
-      const key = objectKey('plant', 'cam-8120fe')
-      await nodes.reconcileInstance(key, (name) => void added.push(name), signal)
-      expect(added.filter((name) => name === 'a')).toEqual(expected)
+      expect(suspects().filter((name) => name === 'a')).toEqual(expected)
     })
 
     it.each<[string, () => unknown]>([

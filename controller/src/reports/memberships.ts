@@ -1,66 +1,52 @@
-import type { Instance, Membership, NodeReport } from '@akrijs/api'
-import type { NodeName, ObjectKey, ReconcileResult } from '@akrijs/kube'
-import { changeInstance, planMemberships, type Wishes } from '../instance-nodes.js'
+import type { Membership } from '@akrijs/api'
+import { type NodeName, type ObjectKey, objectKey, type ReconcileResult } from '@akrijs/kube'
+import { changeInstance, planMemberships } from '../instance-nodes.js'
 import type { Term } from '../term.js'
 
 /** Lets nodes join and leave shared Instances, as their reports ask. */
 export class Memberships {
   readonly #term: Term
-  /** The wishes of all reports, by Instance. */
-  readonly #wishes = new Map<ObjectKey, Map<NodeName, Membership>>()
-  readonly #reports = new Map<NodeName, NodeReport['memberships']>()
   /**
-   * Wishes to leave that have come true. A report can have them for long after, and the node may
-   * have joined again by itself: for containers that run there.
+   * Wishes to leave that have come true, by node. A report can have them for long after, and the
+   * node may have joined again by itself: for containers that run there.
    */
-  readonly #hasLeft = new WeakSet<Membership>()
+  readonly #hasLeft = new Map<NodeName, Set<string>>()
 
   constructor(term: Term) {
     this.#term = term
   }
 
   /**
-   * Takes over the present wishes of a node.
-   * @param after undefined if the node has no report
-   * @returns the Instances with new wishes
+   * Follows the report of a node.
+   * @returns the Instances that the node wants to join or leave
    */
-  follow(node: NodeName, after: NodeReport['memberships'] = {}): readonly ObjectKey[] {
-    const before = this.#reports.get(node) ?? {}
-    for (const key of keysOf(before)) {
-      if (Object.hasOwn(after, key)) continue
-      const wishes = this.#wishes.get(key)
-      wishes?.delete(node)
-      if (wishes?.size === 0) this.#wishes.delete(key)
+  follow(node: NodeName): readonly ObjectKey[] {
+    const { memberships = {} } = this.#term.state.reports.cache.get(objectKey('', node)) ?? {}
+    const wishes = Object.entries(memberships) as [ObjectKey, Membership][]
+    const before = this.#hasLeft.get(node)
+    if (before !== undefined) {
+      const ids = wishes.map(([key, wish]) => idOf(key, wish)).filter((id) => before.has(id))
+      if (ids.length === 0) this.#hasLeft.delete(node)
+      else this.#hasLeft.set(node, new Set(ids))
     }
-    if (keysOf(after).length === 0) this.#reports.delete(node)
-    else this.#reports.set(node, after)
-    return keysOf(after).filter((key) => {
-      const wish = after[key]
-      const wishBefore = before[key]
-      if (wish === undefined) return false
-      const wishes = this.#wishes.get(key) ?? new Map<NodeName, Membership>()
-      this.#wishes.set(key, wishes)
-      const isSameWish = wishBefore?.uid === wish.uid && wishBefore.wish === wish.wish
-      // The Instance shows whether a wish has come true.
-      if (!isSameWish || !wishes.has(node)) wishes.set(node, wish)
-      return !isSameWish
-    })
-  }
-
-  /** The Instances that a node wants to join or leave. */
-  instancesOf(node: NodeName): readonly ObjectKey[] {
-    return keysOf(this.#reports.get(node) ?? {})
-  }
-
-  hasWishes(instance: ObjectKey): boolean {
-    return this.#wishes.has(instance)
+    return wishes.map(([key]) => key)
   }
 
   async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult> {
     const { state, log, compatibility } = this.#term
     const instance = state.instances.cache.get(key)
-    if (instance === undefined) return {}
-    const wishes = this.#openWishes(key, instance)
+    // An agent creates and deletes the Instance of a device that is not shared.
+    if (!instance?.spec.shared) return {}
+    const { metadata, spec } = instance
+    const wishes = new Map<NodeName, Membership>()
+    for (const report of state.reports.cache.list()) {
+      const { name: node } = report.metadata
+      const wish = report.memberships[key]
+      if (wish === undefined) continue
+      const isOut = wish.uid === metadata.uid && !spec.nodes.includes(node)
+      if (wish.wish === 'leave' && isOut) this.#leave(node, key, wish)
+      else if (!this.#hasLeft.get(node)?.has(idOf(key, wish))) wishes.set(node, wish)
+    }
     if (wishes.size === 0) return {}
     // After a node was taken out, the report of its former agent still asks to join.
     const isPresent = (node: NodeName) => state.reportIndex.presence(node) === 'present'
@@ -68,22 +54,21 @@ export class Memberships {
     // After a lost race, the watch shows the Instance as it is now.
     if (await changeInstance(state.instances, instance, change, signal)) {
       for (const [node, wish] of wishes)
-        if (wish.wish === 'leave' && isPresent(node)) this.#hasLeft.add(wish)
+        if (wish.wish === 'leave' && isPresent(node)) this.#leave(node, key, wish)
       log.debug({ instance: key, change: change.do }, 'nodes of the Instance changed')
     }
     return {}
   }
 
-  /** The wishes about an Instance that have not come true as wishes to leave. */
-  #openWishes(key: ObjectKey, { metadata, spec }: Instance): Wishes {
-    const wishes = this.#wishes.get(key) ?? new Map<NodeName, Membership>()
-    for (const [node, wish] of wishes)
-      if (wish.wish === 'leave' && wish.uid === metadata.uid && !spec.nodes.includes(node))
-        this.#hasLeft.add(wish)
-    return new Map([...wishes].filter(([, wish]) => !this.#hasLeft.has(wish)))
+  #leave(node: NodeName, instance: ObjectKey, wish: Membership): void {
+    const id = idOf(instance, wish)
+    // During the write, the agent may have taken the wish back.
+    const now = this.#term.state.reports.cache.get(objectKey('', node))?.memberships[instance]
+    if (now === undefined || idOf(instance, now) !== id) return
+    this.#hasLeft.set(node, (this.#hasLeft.get(node) ?? new Set<string>()).add(id))
   }
 }
 
-function keysOf(memberships: NodeReport['memberships']): ObjectKey[] {
-  return Object.keys(memberships) as ObjectKey[]
+function idOf(instance: ObjectKey, { wish, uid }: Membership): string {
+  return `${wish} ${uid} ${instance}`
 }

@@ -49,7 +49,7 @@ export async function reconcileConfigurationService(
     owner: configuration,
     spec: configurationServiceSpec,
     pods: state.pods.labelled('Configuration', key),
-    expectsBrokers: expectsBrokers(brokerSpec, state.instancesOf(key), state),
+    expectsBrokers: expectsBrokers(brokerSpec, state.instancesByConfiguration.get(key), state),
   }
   return reconcileService(desired, term, signal)
 }
