@@ -21,8 +21,8 @@ interface Question {
 }
 
 interface Answer {
-  readonly problem: BrokerProblem | undefined
-  readonly recheckInMs: number
+  readonly problem?: BrokerProblem | undefined
+  readonly recheckInMs?: number
 }
 
 /** Why Jobs have no Pods: asks for one Job of each Configuration, which stands for the others. */
@@ -41,10 +41,10 @@ export class RefusedJobs {
     configuration: ObjectKey,
     job: Job | undefined,
     signal: AbortSignal,
-  ): Promise<Answer | undefined> {
+  ): Promise<Answer> {
     if (job === undefined) {
       this.#questions.delete(configuration)
-      return undefined
+      return {}
     }
     const { clock } = this.#term
     const { uid } = job.metadata

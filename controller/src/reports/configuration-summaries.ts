@@ -1,6 +1,7 @@
 import type { Configuration, ConfigurationStatus, Instance, InstanceCondition } from '@akrijs/api'
 import { mergePatchOf, type ObjectKey, type ReconcileResult } from '@akrijs/kube'
 import { type BrokerCensus, brokerCensus } from '../brokers/broker-census.js'
+import type { BrokerProblem } from '../brokers/broker-problem.js'
 import { slowAt } from '../brokers/pod-state.js'
 import { RefusedJobs } from '../brokers/refused-jobs.js'
 import type { Rollouts } from '../brokers/rollouts.js'
@@ -9,7 +10,7 @@ import type { Pod } from '../kubernetes-objects.js'
 import { graceLeftMs, silentMs, unreportedMs } from '../nodes/node-presence.js'
 import { earliest } from '../requeue.js'
 import type { Term } from '../term.js'
-import { EVENT_REASONS } from './brokers-condition.js'
+import { EVENT_REASONS } from './conditions.js'
 import {
   absenceText,
   isReadySilent,
@@ -67,7 +68,8 @@ export class ConfigurationSummaries {
     const valid = found?.metadata.uid === stored.metadata.uid ? found : undefined
     const census = valid && brokerCensus(valid, instances, this.#term, this.#rollouts)
     const computeMs = Math.max(COMPUTE_MS, COMPUTE_PARTS * (clock.monotonicMs() - startedAt))
-    const { brokers, recheckInMs } = await this.#withIdleJobs(key, census, signal)
+    const { idleJobs = [] } = census ?? {}
+    const { problem, recheckInMs } = await this.#refusedJobs.check(key, idleJobs[0], signal)
     const { reported, changeInMs } = reportsOf(key, stored, instances, this.#term)
     const { silent, silentInMs } = unreportedOf(stored, this.#term)
     const slowInMs = census && nextSlowInMs(key, this.#term)
@@ -78,7 +80,7 @@ export class ConfigurationSummaries {
       configuration: stored,
       instances,
       reports: [...reported, ...silent],
-      brokers,
+      brokers: census && withProblem(census, problem),
       hasReferences: valid !== undefined && hasReferences(valid),
       now: new Date(clock.wallMs()).toISOString(),
     })
@@ -94,20 +96,12 @@ export class ConfigurationSummaries {
     this.#dueAt.set(key, clock.monotonicMs() + WRITE_MS)
     return recheck
   }
+}
 
-  /** Adds why Jobs have no Pods. */
-  async #withIdleJobs(
-    key: ObjectKey,
-    census: BrokerCensus | undefined,
-    signal: AbortSignal,
-  ): Promise<{ readonly brokers: BrokerCensus | undefined; readonly recheckInMs?: number }> {
-    const idle = census?.idleJobs ?? []
-    const answer = await this.#refusedJobs.check(key, idle[0], signal)
-    if (census === undefined || answer === undefined) return { brokers: census }
-    const { problem, recheckInMs } = answer
-    const problems = [...census.problems, ...idle.flatMap(() => problem ?? [])]
-    return { brokers: { ...census, problems }, recheckInMs }
-  }
+/** @param problem why Jobs have no Pods */
+function withProblem(census: BrokerCensus, problem: BrokerProblem | undefined): BrokerCensus {
+  const { problems, idleJobs = [] } = census
+  return { ...census, problems: [...problems, ...idleJobs.flatMap(() => problem ?? [])] }
 }
 
 /** In how many milliseconds the next broker has been starting for too long. */

@@ -240,6 +240,11 @@ describe('the summary of a Configuration', () => {
     expect(times(summary([reported('a'), reported('b')], known))).toEqual(Array(4).fill('before'))
     const changed = summary([reported('a', statusWith('Unknown'))], known)
     expect(times(changed)).toEqual(['before', 'before', NOW, 'before'])
+    const [, ...others] = statusWith('True').conditions
+    const refused = { type: 'HandlerConnected', reason: 'Unreachable', message: 'text' } as const
+    const conditionsNow = [{ ...refused, status: 'False' as const }, ...others]
+    const failing = { ...statusWith('True'), conditions: conditionsNow }
+    expect(times(summary([reported('a', failing)], known))).toEqual([NOW, 'before', 'before', NOW])
   })
 
   it('is right for any reports, and changes nothing when it is computed again', () => {

@@ -14,11 +14,8 @@ import { objectMessage } from '@akrijs/runtime'
 import type { BrokerCensus } from '../brokers/broker-census.js'
 import type { BrokerProblem } from '../brokers/broker-problem.js'
 import { isDeleted, type Pod } from '../kubernetes-objects.js'
-import { brokersCondition } from './brokers-condition.js'
-import { handlersCondition } from './handlers-condition.js'
-import { propertiesCondition } from './properties-condition.js'
+import { brokersReady, type Finding, handlersReady, propertiesResolved } from './conditions.js'
 import type { AgentPresence } from './report-index.js'
-import { conditionOf, type Finding } from './worst-node.js'
 
 // The summary of a Configuration in its status. A pure function of the reports.
 
@@ -71,27 +68,32 @@ export function summaryOf(input: SummaryInput): ConfigurationStatus | undefined 
   if (status === undefined && reports.length === 0) return undefined
   const present = reports.filter(({ agent }) => agent === 'present')
   const before = status?.conditions ?? []
-  const beforeOf = (wanted: Condition['type']) => before.find(({ type }) => type === wanted)
+  // With the same status a condition keeps its time.
+  const conditionOf = (type: Condition['type'], finding: Finding | undefined) => {
+    if (finding === undefined) return []
+    const last = before.find((condition) => condition.type === type)
+    const lastTransitionTime = last?.status === finding.status ? last.lastTransitionTime : now
+    return { type, ...finding, lastTransitionTime }
+  }
   const heard = reports.filter(({ agent }) => agent !== 'silent')
   const nodes = clusterConditions(reports, before, now)
   const ready = nodes.find(({ type }) => type === 'Ready')
   const finding = notReady(input, ready)
+  const hasProperties = hasReferences && reports.length > 0
   const conditions = [
-    ...nodes.filter((condition) => condition !== ready),
+    nodes.filter((condition) => condition !== ready),
     // In any case: a tool that knows no other condition takes an object without it for ready.
-    finding === undefined ? ready : conditionOf('Ready', finding, beforeOf('Ready'), now),
-    handlersCondition(heard, beforeOf('HandlersReady'), now),
-    hasReferences && reports.length > 0
-      ? propertiesCondition(heard, beforeOf('PropertiesResolved'), now)
-      : undefined,
-    brokers && brokersCondition(brokers, beforeOf('BrokersReady'), now),
-  ]
+    finding === undefined ? (ready ?? []) : conditionOf('Ready', finding),
+    conditionOf('HandlersReady', handlersReady(heard)),
+    conditionOf('PropertiesResolved', hasProperties ? propertiesResolved(heard) : undefined),
+    conditionOf('BrokersReady', brokers && brokersReady(brokers)),
+  ].flat()
   return {
     observedGeneration: Math.min(
       metadata.generation,
       ...heard.map((report) => report.status.observedGeneration),
     ),
-    conditions: conditions.filter((condition) => condition !== undefined),
+    conditions,
     devices: instances.length,
     slots: slotCounts(instances),
     ...(brokers === undefined
