@@ -1,4 +1,4 @@
-import { excess, isRecord } from '@akrijs/runtime'
+import { excess, isRecord, valueAt } from '@akrijs/runtime'
 import { specExcess } from './configuration-schema.js'
 
 /** A spec with more values is kept as text. */
@@ -17,7 +17,9 @@ export class PackedConfiguration {
   readonly #spec: { readonly text: string } | { readonly value: unknown } | undefined
 
   constructor({ metadata, spec, status }: Readonly<Record<string, unknown>>) {
-    this.metadata = isRecord(metadata) ? { ...metadata, managedFields: undefined } : metadata
+    this.metadata = isRecord(metadata)
+      ? { ...metadata, managedFields: managersOf(metadata.managedFields) }
+      : metadata
     this.status = status
     this.excess = specExcess(spec)
     if (spec === undefined || this.excess !== undefined) return
@@ -35,6 +37,13 @@ export class PackedConfiguration {
       ...(spec && { spec: 'text' in spec ? JSON.parse(spec.text) : spec.value }),
     }
   }
+}
+
+/** Their fields can be as large as the spec. */
+function managersOf(managedFields: unknown): unknown {
+  return Array.isArray(managedFields)
+    ? managedFields.map((each) => ({ manager: valueAt(each, 'manager') }))
+    : undefined
 }
 
 export function packedConfiguration(object: unknown): unknown {

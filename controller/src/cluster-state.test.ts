@@ -12,7 +12,7 @@ describe('the state of a cluster', () => {
   let api: TestApi
   let state: ClusterState
   const key = objectKey('plant', 'cam')
-  const cached = () => state.configurations.cache.get(key)
+  const cached = () => state.configuration(key)
 
   beforeEach(() => {
     api = new TestApi()

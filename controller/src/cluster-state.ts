@@ -32,7 +32,7 @@ import {
   type ResourceKind,
   SERVICES,
 } from '@akrijs/kube'
-import { isRecord, Listeners } from '@akrijs/runtime'
+import { Listeners } from '@akrijs/runtime'
 import { CacheIndex } from './cache-index.js'
 import {
   type Collection,
@@ -69,6 +69,8 @@ type WorkloadSpec = Pick<
 
 /** What programs write of a Configuration, whether its spec is valid or not. */
 export type StoredConfiguration = Pick<Configuration, 'metadata' | 'status'> & {
+  /** The Configuration with its last valid spec; undefined if no spec of it was valid. */
+  readonly valid: Configuration | undefined
   /** The entries of `status.nodes` that make no sense. */
   readonly unreadableNodes: readonly string[]
   /** The conditions of other programs in the status. */
@@ -84,7 +86,7 @@ const WITH_LABEL = { labelSelector: `${LABELS.controller}=${CONTROLLER}` }
 
 /** The objects of the API server that the controller needs: caches that watches keep current. */
 export class ClusterState {
-  readonly configurations: Collection<Configuration>
+  readonly configurations: Collection<StoredConfiguration>
   readonly instances: Collection<Instance>
   /** The Instances that a node sees, or has claims of. */
   readonly instancesByNode: CacheIndex<Instance, NodeName>
@@ -101,8 +103,6 @@ export class ClusterState {
   readonly services: OwnedObjects<AppliedObject>
   readonly deployments: OwnedObjects<Deployment>
   readonly nodes: Collection<ClusterNode>
-  /** The statuses of all Configurations, also of those whose spec is invalid. */
-  readonly statuses: Collection<StoredConfiguration>
   readonly reports: Collection<NodeReport>
   readonly reportIndex: ReportIndex
   /**
@@ -133,9 +133,8 @@ export class ClusterState {
     this.configurations = collectionOf(CONFIGURATIONS, parseConfiguration, options, {
       reduce: packedConfiguration,
     })
-    const { cache } = this.configurations
-    cache.onChange((key) => {
-      const others = this.#names.update(key, cache.get(key))
+    this.configurations.cache.onChange((key) => {
+      const others = this.#names.update(key, this.configuration(key))
       if (this.#hasNewSpec(key)) this.#specListeners.tell(key)
       for (const other of others) this.#specListeners.tell(keyOf(other))
     }, signal)
@@ -160,12 +159,9 @@ export class ClusterState {
     this.deployments = owned(DEPLOYMENTS, parseDeployment, { reduce: reducedApplied })
     this.instancesByNode = new CacheIndex(this.instances.cache, nodesOf, signal)
     this.instancesByConfiguration = new CacheIndex(this.instances.cache, configurationOf, signal)
-    this.statuses = collectionOf(CONFIGURATIONS, parseStored, options, {
-      reduce: withoutSpec,
-    })
     this.finalized = {
       instances: new CacheIndex(this.instances.cache, finalizerNodes, signal),
-      configurations: new CacheIndex(this.statuses.cache, finalizerNodes, signal),
+      configurations: new CacheIndex(this.configurations.cache, finalizerNodes, signal),
     }
     this.reports = collectionOf<NodeReport>(NODE_REPORTS, parseNodeReport, options)
     const { agentNamespace } = options
@@ -206,9 +202,14 @@ export class ClusterState {
     return this.nodes.cache.get(objectKey('', node))?.ready === true
   }
 
+  /** The Configuration with its last valid spec. */
+  configuration(key: ObjectKey): Configuration | undefined {
+    return this.configurations.cache.get(key)?.valid
+  }
+
   /** The Configuration that owns the Instance, and not only has the name of the owner. */
   ownerOf(instance: Instance): Configuration | undefined {
-    const configuration = this.configurations.cache.get(configurationOf(instance))
+    const configuration = this.configuration(configurationOf(instance))
     return configuration !== undefined &&
       ownerIn(instance) === ownerIdOf('Configuration', configuration)
       ? configuration
@@ -233,7 +234,7 @@ export class ClusterState {
     return this.pods.cache.list().flatMap((pod) => {
       const { metadata, targetNode = '' } = pod
       const name = metadata.labels?.[LABELS.configuration] ?? ''
-      const configuration = this.configurations.cache.get(objectKey(metadata.namespace, name))
+      const configuration = this.configuration(objectKey(metadata.namespace, name))
       const isCounted =
         configuration !== undefined && this.#names.rival(configuration) === undefined
       const hasNode = this.nodes.cache.get(objectKey('', targetNode)) !== undefined
@@ -304,7 +305,7 @@ export class ClusterState {
   /** Whether the Configuration has changed since the last call of listeners, without the status. */
   #hasNewSpec(key: ObjectKey): boolean {
     const before = this.#told.get(key)
-    const now = this.configurations.cache.get(key)
+    const now = this.configuration(key)
     if (now === undefined) return this.#told.delete(key)
     this.#told.set(key, now)
     return (
@@ -326,7 +327,7 @@ export class ClusterState {
   }
 
   #reportCaches() {
-    return [this.statuses, this.reports, this.#agentPods].map(({ cache }) => cache)
+    return [this.reports, this.#agentPods].map(({ cache }) => cache)
   }
 }
 
@@ -336,32 +337,20 @@ async function allSynced(caches: readonly { readonly synced: Promise<void> }[]):
 
 function parseConfiguration(
   object: unknown,
-  cached: Configuration | undefined,
-): Configuration | undefined {
+  cached: StoredConfiguration | undefined,
+): StoredConfiguration | undefined {
+  const entries = parseConfigurationEntries(object)
+  if (entries === undefined) return undefined
+  const stored = withFinalizersOfAgents(entries, object)
   const parsed = parseConfigurationObject(object)
-  if (parsed.ok) {
-    const { configuration } = parsed
-    // An event of the status brings the spec once more.
-    return cached !== undefined && isDeepStrictEqual(cached.spec, configuration.spec)
-      ? { ...configuration, spec: cached.spec }
-      : configuration
-  }
-  // The agents report the problem in the status. The last valid spec of the same object stays in
-  // force. A deletion timestamp must show, or the controller would create deleted parts again.
-  const { metadata } = parsed.found ?? {}
-  return cached !== undefined && metadata?.uid === cached.metadata.uid
-    ? { ...cached, metadata }
-    : undefined
-}
-
-function parseStored(object: unknown): StoredConfiguration | undefined {
-  const parsed = parseConfigurationEntries(object)
-  return parsed && withFinalizersOfAgents(parsed, object)
-}
-
-/** Each program keeps all Configurations in memory: this collection needs no spec. */
-function withoutSpec(object: unknown): unknown {
-  return isRecord(object) ? { metadata: object.metadata, status: object.status } : object
+  const before = cached?.metadata.uid === stored.metadata.uid ? cached.valid : undefined
+  // The agents report an invalid spec in the status. The last valid spec stays in force.
+  const found = parsed.ok ? parsed.configuration : before
+  if (found === undefined) return { ...stored, valid: undefined }
+  // An event of the status brings the spec once more.
+  const isSame = before !== undefined && isDeepStrictEqual(before.spec, found.spec)
+  const { spec } = isSame ? before : found
+  return { ...stored, valid: { ...found, metadata: stored.metadata, spec } }
 }
 
 function parseInstance(object: unknown): Instance | undefined {

@@ -408,18 +408,22 @@ describe('the work of a controller', () => {
         spec: { ...spec, configurationName: 'poisoned' },
       })
       let reads = 0
+      const poisoned = (object: object) =>
+        Object.defineProperty({ ...object }, 'spec', {
+          get() {
+            reads++
+            throw new TypeError('x is not a function')
+          },
+        })
       await start(({ instances, configurations }) => {
         const { cache } = kind === 'Instance' ? instances : configurations
         const get = cache.get.bind(cache)
         const poisonedGet = (key: ObjectKey) => {
           const object = get(key)
           if (object === undefined || key !== objectKey('plant', 'poisoned')) return object
-          return Object.defineProperty({ ...object }, 'spec', {
-            get() {
-              reads++
-              throw new TypeError('x is not a function')
-            },
-          })
+          return 'valid' in object
+            ? { ...object, valid: object.valid && poisoned(object.valid) }
+            : poisoned(object)
         }
         Object.assign(cache, { get: poisonedGet })
       })

@@ -86,7 +86,7 @@ function queueWorkloads(
   ]
   // Also of a Configuration whose spec is invalid.
   const finalizers = queues.workloadQueue('Configuration', async (key) => {
-    const stored = state.statuses.cache.get(key)
+    const stored = state.configurations.cache.get(key)
     if (stored !== undefined) addSuspects(stored, [])
     return {}
   })
@@ -98,14 +98,16 @@ function queueWorkloads(
   }
   state.onInstanceChange(addInstance, signal)
   state.onConfigurationChange(addConfiguration, signal)
-  state.statuses.cache.onChange((key) => finalizers.add(key), signal)
+  state.configurations.cache.onChange((key) => finalizers.add(key), signal)
   state.onNodeChange((node, instancesOfNode) => {
     if (!state.isReady(node)) nodes.add(node)
     for (const key of instancesOfNode) addInstance(key)
   }, signal)
   for (const instance of state.instances.cache.list()) addInstance(keyOf(instance))
-  for (const found of state.configurations.cache.list()) addConfiguration(keyOf(found))
-  for (const stored of state.statuses.cache.list()) finalizers.add(keyOf(stored))
+  for (const found of state.configurations.cache.list()) {
+    addConfiguration(keyOf(found))
+    finalizers.add(keyOf(found))
+  }
   return rollouts
 }
 
@@ -131,11 +133,11 @@ function queueStatuses(
     summaries.add(key, gatherMs)
     problems.add(key)
   }
-  state.statuses.cache.onChange((key) => addStatus(key), signal)
+  state.configurations.cache.onChange((key) => addStatus(key), signal)
   state.reportIndex.onChange((key) => addStatus(key), signal)
   state.instancesByConfiguration.onChange((key) => addStatus(key, GATHER_SUMMARIES_MS), signal)
   const addSummaries = () => {
-    for (const found of state.statuses.cache.list()) summaries.add(keyOf(found))
+    for (const found of state.configurations.cache.list()) summaries.add(keyOf(found))
   }
   const addSummaryOf = (key: ObjectKey) => {
     const instance = state.instances.cache.get(key)
@@ -164,7 +166,7 @@ function queueStatuses(
   }, signal)
   void state.reportsSynced.then(() => {
     addSummaries()
-    for (const found of state.statuses.cache.list()) problems.add(keyOf(found))
+    for (const found of state.configurations.cache.list()) problems.add(keyOf(found))
     for (const report of state.reports.cache.list()) {
       addReport(report.metadata.name)
       addEnds(keyOf(report))

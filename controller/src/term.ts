@@ -32,7 +32,7 @@ export interface Term extends ControllerOptions {
 
 export function beginTerm(options: ControllerOptions): Term {
   const { state, clock, log } = options
-  const { instances, statuses } = state
+  const { instances, configurations } = state
   return {
     ...options,
     sights: new FirstSights(clock),
@@ -40,7 +40,7 @@ export function beginTerm(options: ControllerOptions): Term {
     instanceStatus: new StatusWriter({ kind: INSTANCES, collection: instances, clock, log }),
     configurationStatus: new StatusWriter({
       kind: CONFIGURATIONS,
-      collection: statuses,
+      collection: configurations,
       clock,
       log,
     }),

@@ -14,7 +14,7 @@ export async function reconcileDeployment(
   signal: AbortSignal,
 ): Promise<ReconcileResult> {
   const { deployments } = state
-  const configuration = state.configurations.cache.get(key)
+  const configuration = state.configuration(key)
   // The garbage collector deletes what a deleted Configuration owned.
   if (configuration === undefined || isDeleted(configuration)) return {}
   const { brokerSpec } = state.workloadSpec(configuration)

@@ -277,7 +277,7 @@ describe('finalizers of an agent of Akri 0.13', () => {
     const managed = finalized(names, 'x7-fin')
     api.put(CONFIGURATION, { metadata: { ...metadata, ...managed }, spec: configuration })
     await start()
-    const [stored = expect.fail()] = state.statuses.cache.list()
+    const [stored = expect.fail()] = state.configurations.cache.list()
     expect(suspectsOf(stored, [], state)).toEqual(['x7'])
   })
 

@@ -146,11 +146,11 @@ async function leaveInstances(
 }
 
 function finalizedBy(node: NodeName, state: ClusterState): FinalizedObject[] {
-  const { statuses, instances, finalized } = state
+  const { configurations, instances, finalized } = state
   const of = ({ api }: { readonly api: Resource }, objects: readonly KubernetesObject[]) =>
     objects.map(({ metadata }) => ({ api, metadata }))
   return [
-    ...of(statuses, finalized.configurations.get(node)),
+    ...of(configurations, finalized.configurations.get(node)),
     ...of(instances, finalized.instances.get(node)),
   ]
 }

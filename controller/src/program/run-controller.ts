@@ -44,7 +44,7 @@ export async function runController(
   })
   const metrics = new ControllerMetrics({
     pods: () => state.podsOfConfigurations(),
-    configurations: () => state.statuses.cache.list(),
+    configurations: () => state.configurations.cache.list(),
     leads: () => election.leads,
     apiSilenceMs: () => state.silentForMs,
   })

@@ -51,7 +51,7 @@ export class ConfigurationSummaries {
 
   async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult> {
     const { state, clock } = this.#term
-    const stored = state.statuses.cache.get(key)
+    const stored = state.configurations.cache.get(key)
     if (stored === undefined) {
       this.#dueAt.delete(key)
       await this.#refusedJobs.check(key, undefined, signal)
@@ -63,9 +63,7 @@ export class ConfigurationSummaries {
     const waitMs = (this.#dueAt.get(key) ?? 0) - startedAt
     if (waitMs > 0) return { requeueAfterMs: waitMs }
     const instances = state.ownInstancesOf(key, stored)
-    // Of a Configuration whose spec is invalid, the other cache has the last valid version.
-    const found = state.configurations.cache.get(key)
-    const valid = found?.metadata.uid === stored.metadata.uid ? found : undefined
+    const { valid } = stored
     const census = valid && brokerCensus(valid, instances, this.#term, this.#rollouts)
     const computeMs = Math.max(COMPUTE_MS, COMPUTE_PARTS * (clock.monotonicMs() - startedAt))
     const { idleJobs = [] } = census ?? {}

@@ -31,7 +31,7 @@ export async function reconcileInstanceProblems(
   { state, clock, instanceStatus }: Term,
   signal: AbortSignal,
 ): Promise<ReconcileResult> {
-  const configuration = state.statuses.cache.get(key)
+  const configuration = state.configurations.cache.get(key)
   // Before all reports are known, the absence of a problem means nothing.
   if (configuration === undefined || !state.hasReports) return {}
   const problems = problemsOf(key, configuration, state)

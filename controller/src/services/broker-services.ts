@@ -42,7 +42,7 @@ export async function reconcileConfigurationService(
   signal: AbortSignal,
 ): Promise<ReconcileResult> {
   const { state } = term
-  const configuration = state.configurations.cache.get(key)
+  const configuration = state.configuration(key)
   if (configuration === undefined || isDeleted(configuration)) return {}
   const { brokerSpec, configurationServiceSpec } = state.workloadSpec(configuration)
   const desired = {

@@ -10,7 +10,7 @@ import { beginTerm, type ControllerOptions, type Term } from '../term.js'
 import { AKRI, CONFIGURATION, T0, testConfiguration, testInstance } from './objects.js'
 
 /** The watches of a controller. */
-const WATCHES = 10
+const WATCHES = 9
 
 /** The answers of an API server whose custom resources have no status, as the existing ones. */
 export function withoutStatus({ path }: { readonly path: string }): Refusal | undefined {
