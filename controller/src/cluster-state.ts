@@ -24,6 +24,7 @@ import {
   DEPLOYMENTS,
   JOBS,
   keyOf,
+  keyParts,
   NODES,
   type NodeName,
   type ObjectKey,
@@ -44,7 +45,6 @@ import {
   type AppliedObject,
   type ClusterNode,
   type Deployment,
-  isDeleted,
   type Job,
   type KubernetesObject,
   type Pod,
@@ -286,15 +286,8 @@ export class ClusterState {
     listener: (node: NodeName, instances: readonly ObjectKey[]) => void,
     signal: AbortSignal,
   ): void {
-    const before = new Map<ObjectKey, string>()
     this.nodes.cache.onChange((key) => {
-      const node = this.nodes.cache.get(key)
-      // A kubelet updates its Node every few seconds, mostly without such a change.
-      const state = node === undefined ? '' : JSON.stringify(schedulingState(node))
-      if (before.get(key) === state) return
-      if (node === undefined) before.delete(key)
-      else before.set(key, state)
-      const name = key.slice(1) as NodeName
+      const name = keyParts(key).name as NodeName
       const instances = this.instancesByNode
         .get(name)
         .filter(({ spec }) => spec.nodes.includes(name))
@@ -356,10 +349,4 @@ function parseConfiguration(
 function parseInstance(object: unknown): Instance | undefined {
   const parsed = parseInstanceObject(object)
   return parsed && withFinalizersOfAgents(parsed, object)
-}
-
-/** The part of a node that decides whether Pods can run there. */
-function schedulingState(node: ClusterNode): unknown {
-  const { ready, schedulable, taints, metadata } = node
-  return { ready, schedulable, taints, labels: metadata.labels, isDeleted: isDeleted(node) }
 }

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { parseObjectMeta } from '@akrijs/api'
 import type { NodeName, ObjectMeta } from '@akrijs/kube'
 import { isRecord, objectMessage } from '@akrijs/runtime'
@@ -327,7 +328,11 @@ const node = lenient({
   status: lenient({ conditions }),
 })
 
-/** @param now by `monotonicMs` */
+/**
+ * A kubelet updates its Node every few seconds, mostly without a change that decides whether Pods
+ * can run there: then the cached object stays.
+ * @param now by `monotonicMs`
+ */
 export function parseNode(
   object: unknown,
   cached: ClusterNode | undefined,
@@ -338,7 +343,7 @@ export function parseNode(
   const before = earlier(cached, metadata)
   const { spec, status } = node.parse(object)
   const ready = status.conditions?.find(({ type }) => type === 'Ready')?.status === 'True'
-  return {
+  const found = {
     // Nodes have many annotations, and the controller reads none of them.
     metadata: { ...metadata, annotations: {} },
     ready,
@@ -346,4 +351,10 @@ export function parseNode(
     schedulable: spec.unschedulable !== true,
     taints: (spec.taints ?? []).flatMap((each) => taint.safeParse(each).data ?? []),
   }
+  const isSame = before !== undefined && isDeepStrictEqual(stateOf(before), stateOf(found))
+  return isSame ? before : found
+}
+
+function stateOf({ metadata, ready, schedulable, taints }: ClusterNode): unknown {
+  return [ready, schedulable, taints, metadata.labels, metadata.deletionTimestamp]
 }
