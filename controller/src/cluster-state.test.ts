@@ -89,7 +89,7 @@ describe('the state of a cluster', () => {
     api.remove(CONFIGURATION)
     await eventually(() => expect(reported.at(-1)).toBe('brokers plant/cam none'))
     expect(reported).toEqual(
-      [3, 4, 4, 7, 'none'].flatMap((devices) => [
+      [3, 3, 3, 7, 'none'].flatMap((devices) => [
         `instance plant/cam-8120fe ${devices}`,
         `configuration plant/cam ${devices}`,
         `brokers plant/cam ${devices}`,

@@ -69,7 +69,10 @@ type WorkloadSpec = Pick<
 
 /** What programs write of a Configuration, whether its spec is valid or not. */
 export type StoredConfiguration = Pick<Configuration, 'metadata' | 'status'> & {
-  /** The Configuration with its last valid spec; undefined if no spec of it was valid. */
+  /**
+   * The Configuration with its last valid spec; undefined if no spec of it was valid. The object
+   * stays while the spec and the deletion do: its status and its labels can be older.
+   */
   readonly valid: Configuration | undefined
   /** The entries of `status.nodes` that make no sense. */
   readonly unreadableNodes: readonly string[]
@@ -299,15 +302,9 @@ export class ClusterState {
   #hasNewSpec(key: ObjectKey): boolean {
     const before = this.#told.get(key)
     const now = this.configuration(key)
-    if (now === undefined) return this.#told.delete(key)
-    this.#told.set(key, now)
-    return (
-      // The parser keeps an equal spec.
-      before?.spec !== now.spec ||
-      before.metadata.uid !== now.metadata.uid ||
-      before.metadata.generation !== now.metadata.generation ||
-      before.metadata.deletionTimestamp !== now.metadata.deletionTimestamp
-    )
+    if (now === undefined) this.#told.delete(key)
+    else this.#told.set(key, now)
+    return before !== now
   }
 
   #owned() {
@@ -339,11 +336,15 @@ function parseConfiguration(
   const before = cached?.metadata.uid === stored.metadata.uid ? cached.valid : undefined
   // The agents report an invalid spec in the status. The last valid spec stays in force.
   const found = parsed.ok ? parsed.configuration : before
-  if (found === undefined) return { ...stored, valid: undefined }
-  // An event of the status brings the spec once more.
-  const isSame = before !== undefined && isDeepStrictEqual(before.spec, found.spec)
-  const { spec } = isSame ? before : found
-  return { ...stored, valid: { ...found, metadata: stored.metadata, spec } }
+  const valid = found && { ...found, metadata: stored.metadata }
+  // Most events are of the status, and bring the spec once more.
+  const isSame = before && valid && isDeepStrictEqual(desiredOf(before), desiredOf(valid))
+  return { ...stored, valid: isSame ? before : valid }
+}
+
+/** The parts of a Configuration that the workloads depend on, except its name. */
+function desiredOf({ metadata: { generation, deletionTimestamp }, spec }: Configuration): unknown {
+  return [generation, deletionTimestamp, spec]
 }
 
 function parseInstance(object: unknown): Instance | undefined {
