@@ -67,99 +67,7 @@ export function newInstance(
   } as const
 }
 
-export function joinStep(
-  instance: Instance | undefined,
-  node: NodeName,
-  claims: DeviceUsage = {},
-  compatibility: Compatibility = 'off',
-): InstanceStep<'joined' | 'already-joined' | 'gone'> {
-  // A node that joins an Instance under deletion would lose it.
-  if (instance === undefined || instance.metadata.deletionTimestamp !== undefined)
-    return { done: 'gone' }
-  if (instance.spec.nodes.includes(node)) return { done: 'already-joined' }
-  const readable = readableClaims(instance, claims, compatibility)
-  const claiming = freeAmong(instance, readable).flatMap(([slot, usage]) =>
-    claimPatch(instance, slot, usage),
-  )
-  return { patch: [...joinPatch(node), ...claiming], result: 'joined' }
-}
-
-export function leaveStep(
-  instance: Instance | undefined,
-  node: NodeName,
-  compatibility: Compatibility = 'off',
-): InstanceStep<'left' | 'deleted' | 'gone'> {
-  if (instance === undefined || !instance.spec.nodes.includes(node)) return { done: 'gone' }
-  if (instance.spec.nodes.length === 1) return { remove: instance, result: 'deleted' }
-  return { patch: leavePatch(instance, node, compatibility), result: 'left' }
-}
-
-function updateStep(
-  instance: Instance | undefined,
-  change: InstanceChange,
-  compatibility: Compatibility,
-): InstanceStep<'updated' | 'deferred' | 'gone'> {
-  if (instance === undefined) return { done: 'gone' }
-  const { brokerProperties } = instance.spec
-  const patch = updatePatch(instance, { brokerProperties, ...change }, compatibility)
-  const capacity = writableCapacity(instance, change.capacity, compatibility)
-  const result = capacity === change.capacity ? 'updated' : 'deferred'
-  return patch.length === 0 ? { done: result } : { patch, result }
-}
-
-interface ClaimOptions {
-  readonly inUse: boolean
-  readonly device?: string | undefined
-  readonly compatibility: Compatibility
-}
-
-/**
- * @param inUse whether a container has the slot already, so that only the other system needs it
- *   to be within the capacity
- * @param device two devices can have one short digest: another node may have created the Instance
- *   of the name for the other device
- */
-function claimStep(
-  instance: Instance | undefined,
-  slot: SlotName,
-  usage: string,
-  { inUse, device, compatibility }: ClaimOptions,
-): InstanceStep<SlotClaim> {
-  const index = instance && slotIndex(instance.metadata.name, slot)
-  if (instance === undefined || index === undefined) return { done: { outcome: 'gone' } }
-  const deviceId = deviceIdOf(instance)
-  if (device !== undefined && deviceId !== undefined && deviceId !== printable(device))
-    return { done: { outcome: 'gone' } }
-  const { capacity, deviceUsage } = instance.spec
-  const holder = deviceUsage[slot] ?? ''
-  if (holder !== '') return { done: { outcome: 'taken', by: holder } }
-  if ((!inUse || compatibility !== 'off') && index >= capacity) return { done: { outcome: 'gone' } }
-  // After the capacity was lowered, claims beyond it count until they are released.
-  if (!inUse && heldSlots(deviceUsage) >= capacity) return { done: { outcome: 'gone' } }
-  return { patch: claimPatch(instance, slot, usage), result: { outcome: 'claimed' } }
-}
-
-function releaseStep(
-  instance: Instance | undefined,
-  slot: SlotName,
-  usage: string,
-  compatibility: Compatibility,
-): InstanceStep<'released' | 'changed' | 'gone'> {
-  if (instance === undefined) return { done: 'gone' }
-  if (instance.spec.deviceUsage[slot] !== usage || usage === '') return { done: 'changed' }
-  return { patch: releasePatch(instance, slot, usage, compatibility), result: 'released' }
-}
-
-function brokerInfoStep(
-  instance: Instance | undefined,
-  node: NodeName,
-  reports: BrokerReports,
-): InstanceStep<'reported' | 'gone'> {
-  if (instance === undefined) return { done: 'gone' }
-  const { patch } = planBrokerInfo(instance, node, reports)
-  if (patch.length === 0) return { done: 'reported' }
-  return { patch, subresource: 'status', result: 'reported' }
-}
+const GONE = { done: { outcome: 'gone' } } as const
 
 /** How each cluster changes Instances: by one step, or by several after lost races. */
 export abstract class InstanceWrites {
@@ -180,36 +88,84 @@ export abstract class InstanceWrites {
     node: NodeName,
     claims: DeviceUsage = {},
   ): ReturnType<Cluster['joinInstance']> {
-    return this.changeInstance(key, (instance) =>
-      joinStep(instance, node, claims, this.compatibility),
-    )
+    return this.changeInstance<'joined' | 'already-joined' | 'gone'>(key, (instance) => {
+      // A node that joins an Instance under deletion would lose it.
+      if (instance === undefined || instance.metadata.deletionTimestamp !== undefined)
+        return { done: 'gone' }
+      if (instance.spec.nodes.includes(node)) return { done: 'already-joined' }
+      const readable = readableClaims(instance, claims, this.compatibility)
+      const claiming = freeAmong(instance, readable).flatMap(([slot, usage]) =>
+        claimPatch(instance, slot, usage),
+      )
+      return { patch: [...joinPatch(node), ...claiming], result: 'joined' }
+    })
   }
 
   leaveInstance(key: ObjectKey, node: NodeName): ReturnType<Cluster['leaveInstance']> {
-    return this.changeInstance(key, (instance) => leaveStep(instance, node, this.compatibility))
+    return this.changeInstance<'left' | 'deleted' | 'gone'>(key, (instance) => {
+      if (instance === undefined || !instance.spec.nodes.includes(node)) return { done: 'gone' }
+      if (instance.spec.nodes.length === 1) return { remove: instance, result: 'deleted' }
+      return { patch: leavePatch(instance, node, this.compatibility), result: 'left' }
+    })
   }
 
-  updateInstance(key: ObjectKey, fields: InstanceChange) {
-    return this.changeInstance(key, (instance) => updateStep(instance, fields, this.compatibility))
+  updateInstance(key: ObjectKey, change: InstanceChange) {
+    const { compatibility } = this
+    return this.changeInstance<'updated' | 'deferred' | 'gone'>(key, (instance) => {
+      if (instance === undefined) return { done: 'gone' }
+      const { brokerProperties } = instance.spec
+      const patch = updatePatch(instance, { brokerProperties, ...change }, compatibility)
+      const capacity = writableCapacity(instance, change.capacity, compatibility)
+      const result = capacity === change.capacity ? 'updated' : 'deferred'
+      return patch.length === 0 ? { done: result } : { patch, result }
+    })
   }
 
   claimSlot(key: ObjectKey, slot: SlotName, usage: string, device?: string) {
-    const options = { inUse: false, device, compatibility: this.compatibility }
-    return this.changeInstance(key, (instance) => claimStep(instance, slot, usage, options))
+    return this.#claim(key, slot, usage, false, device)
   }
 
   restoreSlot(key: ObjectKey, slot: SlotName, usage: string) {
-    const options = { inUse: true, compatibility: this.compatibility }
-    return this.changeInstance(key, (instance) => claimStep(instance, slot, usage, options))
+    return this.#claim(key, slot, usage, true)
+  }
+
+  /**
+   * @param inUse whether a container has the slot already, so that only the other system needs it
+   * to be within the capacity
+   * @param device two devices can have one short digest: another node may have created the Instance
+   * of the name for the other device
+   */
+  #claim(key: ObjectKey, slot: SlotName, usage: string, inUse: boolean, device?: string) {
+    return this.changeInstance<SlotClaim>(key, (instance) => {
+      const index = instance && slotIndex(instance.metadata.name, slot)
+      if (instance === undefined || index === undefined) return GONE
+      const deviceId = deviceIdOf(instance)
+      if (device !== undefined && deviceId !== undefined && deviceId !== printable(device))
+        return GONE
+      const { capacity, deviceUsage } = instance.spec
+      const by = deviceUsage[slot] ?? ''
+      if (by !== '') return { done: { outcome: 'taken', by } }
+      if ((!inUse || this.compatibility !== 'off') && index >= capacity) return GONE
+      // After the capacity was lowered, claims beyond it count until they are released.
+      if (!inUse && heldSlots(deviceUsage) >= capacity) return GONE
+      return { patch: claimPatch(instance, slot, usage), result: { outcome: 'claimed' } }
+    })
   }
 
   releaseSlot(key: ObjectKey, slot: SlotName, usage: string) {
-    return this.changeInstance(key, (instance) =>
-      releaseStep(instance, slot, usage, this.compatibility),
-    )
+    return this.changeInstance<'released' | 'changed' | 'gone'>(key, (instance) => {
+      if (instance === undefined) return { done: 'gone' }
+      if (instance.spec.deviceUsage[slot] !== usage || usage === '') return { done: 'changed' }
+      return { patch: releasePatch(instance, slot, usage, this.compatibility), result: 'released' }
+    })
   }
 
   reportBrokerInfo(key: ObjectKey, node: NodeName, reports: BrokerReports) {
-    return this.changeInstance(key, (instance) => brokerInfoStep(instance, node, reports))
+    return this.changeInstance<'reported' | 'gone'>(key, (instance) => {
+      if (instance === undefined) return { done: 'gone' }
+      const { patch } = planBrokerInfo(instance, node, reports)
+      if (patch.length === 0) return { done: 'reported' }
+      return { patch, subresource: 'status', result: 'reported' }
+    })
   }
 }
