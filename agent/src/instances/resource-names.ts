@@ -52,21 +52,11 @@ export class ResourceNames {
   admit({ name, configuration, offered, isKnown }: NameRequest): NameRefusal | undefined {
     const resource = `${GROUP}/${name}`
     if (this.#names.has(resource)) return undefined
-    if (!isKnown) {
-      const names = this.#counts.get(`${GROUP}/${configuration}`) ?? 0
-      const room = this.#options.bounds.most - this.#names.size
-      if (names - offered >= room) {
-        this.#readAgain()
-        return { why: 'full', retryInMs: READ_MS }
-      }
-      const retryInMs = this.#bucketOf(configuration).take()
-      if (retryInMs > 0) {
-        this.#readAgain()
-        return { why: 'soon', retryInMs: Math.min(retryInMs, READ_MS) }
-      }
-    }
-    this.#add(resource)
-    return undefined
+    const refusal = isKnown ? undefined : this.#refusal(configuration, offered)
+    if (refusal === undefined) this.#add(resource)
+    // An operator may have removed names.
+    else if (this.#options.clock.monotonicMs() >= this.#readAt + READ_MS) void this.read()
+    return refusal
   }
 
   /** Reads the names of the Node. Never fails: without them, all names count as new. */
@@ -83,14 +73,17 @@ export class ResourceNames {
     }
   }
 
-  #bucketOf(configuration: ConfigurationName): TokenBucket {
+  #refusal(configuration: ConfigurationName, offered: number): NameRefusal | undefined {
     const { clock, bounds } = this.#options
+    const old = (this.#counts.get(`${GROUP}/${configuration}`) ?? 0) - offered
+    if (old >= bounds.most - this.#names.size) return { why: 'full', retryInMs: READ_MS }
     const refillMs = Math.ceil(3_600_000 / bounds.perHour)
     const bucket =
       this.#newNames.get(configuration) ??
       new TokenBucket({ clock, burst: bounds.atOnce, refillMs })
     this.#newNames.set(configuration, bucket)
-    return bucket
+    const retryInMs = Math.min(bucket.take(), READ_MS)
+    return retryInMs > 0 ? { why: 'soon', retryInMs } : undefined
   }
 
   #add(resource: string): void {
@@ -98,10 +91,5 @@ export class ResourceNames {
     const owner = possibleOwner(resource) ?? resource
     this.#names.add(resource)
     this.#counts.set(owner, (this.#counts.get(owner) ?? 0) + 1)
-  }
-
-  /** An operator may have removed names. */
-  #readAgain(): void {
-    if (this.#options.clock.monotonicMs() >= this.#readAt + READ_MS) void this.read()
   }
 }
