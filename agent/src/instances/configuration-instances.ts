@@ -1,24 +1,27 @@
-import type { Configuration, ConfigurationName, InstanceName } from '@akrijs/api'
-import { keyOf, type ObjectKey } from '@akrijs/kube/objects'
+import { type Configuration, GROUP, type InstanceName, possibleOwner } from '@akrijs/api'
+import { keyOf, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import type { ReconcileResult } from '@akrijs/kube/queue'
 import { TokenBucket } from '@akrijs/runtime'
 import type { AcceptedConfigurations } from '../discovery/accepted-configurations.js'
 import { type DeviceSet, isListed } from '../discovery/device-set.js'
+import type { Discovery } from '../discovery/discovery.js'
 import { DEVICE_BOUNDS, type DeviceBounds, INSTANCE_CHANGES } from '../limits.js'
+import type { AgentObserver } from '../report/observer.js'
+import { instanceOf } from '../slots/allocation-ledger.js'
 import type { SlotBook } from '../slots/slot-book.js'
-import type { NameMemory } from './device-names.js'
+import { deviceIdOf } from './existing-instances.js'
 import type { InstanceIndex } from './instance-index.js'
 import { DeviceDigests } from './instance-name.js'
+import { type PlannedInstance, planInstances, updatePlan } from './instance-plan.js'
 import {
-  type InstancePlan,
-  type PlannedInstance,
-  planInstances,
-  updatePlan,
-} from './instance-plan.js'
-import { type InstanceWork, waitMs, writeTo } from './instance-work.js'
-import { type InstanceWritesOptions, leaveInstance, writeInstance } from './instance-writes.js'
+  type InstanceWork,
+  type InstanceWorkOptions,
+  leaveInstance,
+  waitMs,
+  writeInstance,
+  writeTo,
+} from './instance-work.js'
 import { type InstancesView, instancesView, NO_PLAN } from './instances-view.js'
-import { lostWhileAway } from './lost-while-away.js'
 import { inParallel, throwFirst } from './parallel-work.js'
 import type { NameRefusal, ResourceNames } from './resource-names.js'
 import type { InstancePlugins } from './served-instance.js'
@@ -28,14 +31,17 @@ const CHANGES_PAUSE_MS = 1000
 /** The least time between two passes, for each Instance that waits, in milliseconds. */
 const PAUSE_MS_PER_WORK = 0.01
 
-export interface ConfigurationInstancesOptions extends InstanceWritesOptions {
+export interface InstanceReconcilerOptions extends InstanceWorkOptions {
   readonly instances: InstanceIndex
   /** The Configurations that the agent serves. */
-  readonly configurations: Pick<AcceptedConfigurations, 'get' | 'takenNames'>
+  readonly configurations: Pick<AcceptedConfigurations, 'get' | 'list' | 'onChange' | 'takenNames'>
+  readonly discovery: Pick<Discovery, 'deviceSet' | 'onChange'>
   readonly plugins: InstancePlugins
-  readonly book: Pick<SlotBook, 'lose'>
+  readonly book: Pick<SlotBook, 'lose' | 'onLoss'>
+  readonly observer: Pick<AgentObserver, 'reconciling'>
   readonly signal: AbortSignal
-  deviceSet(configuration: ObjectKey): DeviceSet
+  /** Called after each reconcile. @param failure undefined after a success */
+  reconciled(configuration: ObjectKey, failure: unknown): Promise<void>
   /** @default every name is admitted: there is no Node object */
   readonly names?: Pick<ResourceNames, 'admit'> | undefined
   /** @default DEVICE_BOUNDS */
@@ -44,12 +50,10 @@ export interface ConfigurationInstancesOptions extends InstanceWritesOptions {
   random?(): number
 }
 
-/** An Instance with a plugin of this node. */
+/** An Instance that the plugins of this node serve. */
 interface RunningInstance {
   /** The id of its device. */
   readonly id: string
-  /** Whether it has a resource of its own. */
-  readonly hasResource: boolean
   /** Of the plan that its plugin follows; undefined if it may not follow yet. */
   hash: string | undefined
 }
@@ -62,47 +66,45 @@ interface TimedWork {
 
 /** The Instances of one Configuration on this node, and their device plugins. */
 export class ConfigurationInstances {
-  /** Another Configuration can have the name later, whose devices are not known yet. */
-  readonly uid: string
   readonly #key: ObjectKey
-  readonly #options: ConfigurationInstancesOptions
+  readonly #options: InstanceReconcilerOptions
   readonly #digests: DeviceDigests
-  readonly #memory: NameMemory
   readonly #changes: TokenBucket
+  /** As it was in the last pass. */
+  #configuration: Configuration
   #plan = NO_PLAN
-  /** The devices of the plan. */
+  /** The devices of the plan; undefined if there is no plan of the present Configuration. */
   #devices: DeviceSet | undefined
-  /** The Instances that have changed since the plan began. */
-  #changed = new Set<InstanceName>()
+  /** Whether the plan lacks a change of the Configuration or of an Instance. */
+  #isOutdated = false
   readonly #running = new Map<InstanceName, RunningInstance>()
-  /** How many of these have a resource of their own. */
-  #resources = 0
+  /** The names of the resources that are offered. */
+  readonly #resources = new Set<string>()
   /**
    * The Instances that wait for a write or for their plugin. What had its turn goes to the end, so
    * that a list which always changes keeps no other work waiting.
    */
   readonly #work = new Map<InstanceName, TimedWork>()
-  /** Whether the plugin of the Configuration runs. */
-  #isOffered = false
   /** Whether devices that went while the agent was away have been looked for. */
   #isLossKnown = false
-  /** The collisions that have an Event. */
-  #reported: ReadonlySet<string> = new Set()
   /** Of the last pass. */
   #refusals: NameRefusal[] = []
   /** Until the next pass, in milliseconds. */
   #soonest = Infinity
 
-  constructor({ metadata }: Configuration, options: ConfigurationInstancesOptions) {
-    const { bounds = DEVICE_BOUNDS, clock, ledger, node } = options
+  constructor(configuration: Configuration, options: InstanceReconcilerOptions) {
+    const { bounds = DEVICE_BOUNDS, clock, node } = options
     const { perDevice, refillMs } = INSTANCE_CHANGES
-    this.uid = metadata.uid
-    this.#key = keyOf({ metadata })
+    this.#key = keyOf(configuration)
     this.#options = options
-    this.#digests = new DeviceDigests(metadata.name, node)
-    const deviceOf = (name: InstanceName) => this.#running.get(name)?.id
-    this.#memory = { deviceOf, longInUse: ledger.longInstances }
+    this.#configuration = configuration
+    this.#digests = new DeviceDigests(configuration.metadata.name, node)
     this.#changes = new TokenBucket({ clock, burst: perDevice * bounds.perNode, refillMs })
+  }
+
+  /** Another Configuration can have the name later, whose devices are not known yet. */
+  get uid(): string {
+    return this.#configuration.metadata.uid
   }
 
   get view(): InstancesView {
@@ -114,118 +116,130 @@ export class ConfigurationInstances {
     return this.#devices
   }
 
-  /** Notes a change of an Instance. @returns whether it may change the plan */
+  /** Takes a change of an Instance over into the plan. @returns whether it needs a pass */
   instanceChanged(name: InstanceName, isMinor: boolean): boolean {
-    if (isMinor && this.#plan !== NO_PLAN && !this.#plan.claimed.has(name)) return false
-    this.#changed.add(name)
+    const isPlanned = this.#devices !== undefined
+    if (isPlanned && isMinor && !this.#plan.claimed.has(name)) return false
+    const input = { ...this.#options, configuration: this.#configuration }
+    if (isPlanned && updatePlan(this.#plan, name, input)) this.#updateWork(name)
+    else this.#isOutdated = true
     return true
   }
 
   async reconcile(configuration: Configuration): Promise<ReconcileResult> {
-    const { configurations, deviceSet, signal } = this.#options
+    const { clock, configurations, discovery, signal } = this.#options
+    this.#isOutdated ||= !isUnchanged(configuration, this.#configuration)
+    this.#configuration = configuration
     this.#refusals = []
     this.#soonest = Infinity
     const failures: unknown[] = []
-    const offered = this.#offer(configuration)?.catch((error: unknown) => failures.push(error))
+    const offered = this.#offer()?.catch((error: unknown) => failures.push(error))
     // Without its Configuration no device is listed, and none of them is gone.
     const isFollowed = () => isUnchanged(configurations.get(this.#key), configuration)
-    const isPlanned = () => deviceSet(this.#key) === this.#devices
-    if (isFollowed()) await this.#planDevices(configuration)
+    const isPlanned = () => discovery.deviceSet(this.#key) === this.#devices
+    if (isFollowed()) await this.#planDevices()
     failures.push(...(await this.#followPlan()))
     // The list may have changed meanwhile. A list that always changes must not stop all writes.
-    if (isFollowed() && !isPlanned()) await this.#planDevices(configuration)
+    if (isFollowed() && !isPlanned()) await this.#planDevices()
 
     // Hundreds of writes take seconds. No Instance is created for a Configuration or a device that
     // is gone meanwhile, and an agent that ends writes no more.
     const isCurrent = () => !signal.aborted && isPlanned() && isFollowed()
+    const now = clock.monotonicMs()
     let mayChange = true
-    const workOn = async ([name, work]: [InstanceName, TimedWork]) => {
-      if (!this.#isReady(configuration, name, work)) return
+    const workOn = async (name: InstanceName) => {
+      const work = this.#work.get(name)
+      if (work === undefined || work.at > now || !this.#isAdmitted(name)) return
       mayChange = this.#takeChange()
-      if (mayChange) await this.#change(configuration, name, work)
+      if (mayChange) await this.#change(name, work)
     }
-    const work = [...this.#work]
+    const work = [...this.#work.keys()]
     failures.push(...(await inParallel(work, workOn, () => mayChange && isCurrent())))
     // The kubelet needs as long to register a plugin as an API server to create an Instance.
     await offered
     throwFirst(failures)
     if (!isCurrent()) return { requeueAfterMs: 0 }
+    for (const { at } of this.#work.values())
+      if (at > now) this.#waitFor(Math.max(0, at - clock.monotonicMs()))
     if (this.#soonest === Infinity) return {}
-    // A pass looks at all work that waits.
+    // A pass reads all work that waits.
     return { requeueAfterMs: Math.max(this.#soonest, this.#work.size * PAUSE_MS_PER_WORK) }
   }
 
   /** Withdraws all plugins. */
   async stop(): Promise<void> {
     await this.#options.plugins.withdrawConfiguration(this.#key)
-    this.#isOffered = false
-    throwFirst(await inParallel([...this.#running.keys()], (name) => this.#withdraw(name)))
+    this.#resources.delete(this.#configuration.metadata.name)
+    throwFirst(await inParallel([...this.#running], (each) => this.#withdraw(...each)))
   }
 
   /**
    * Serves the resource of the Configuration, with or without devices: a Pod may request it before
    * the first device appears.
    */
-  #offer({ metadata: { name }, spec }: Configuration): Promise<void> | undefined {
+  #offer(): Promise<void> | undefined {
     const { plugins } = this.#options
-    const isOffered = this.#isOffered
+    const { metadata, spec } = this.#configuration
+    const isOffered = this.#resources.has(metadata.name)
     if (spec.offer === 'instance') {
-      this.#isOffered = false
+      this.#resources.delete(metadata.name)
       return isOffered ? plugins.withdrawConfiguration(this.#key) : undefined
     }
-    if (!isOffered && !(this.#admit(name, name, false) && this.#takeChange())) return undefined
-    this.#isOffered = true
+    if (!isOffered && !(this.#admit(metadata.name, false) && this.#takeChange())) return undefined
+    this.#resources.add(metadata.name)
     return plugins.serveConfiguration(this.#key)
   }
 
-  async #planDevices(configuration: Configuration): Promise<void> {
-    const { configurations, deviceSet, instances, node } = this.#options
-    const devices = deviceSet(this.#key)
-    const before = this.#plan
-    const changed = this.#changed
+  /** A plan that fails is made again. */
+  async #planDevices(): Promise<void> {
+    const { configurations, discovery, instances, ledger, node } = this.#options
+    const configuration = this.#configuration
+    const devices = discovery.deviceSet(this.#key)
     const takenNames = configurations.takenNames(configuration)
-    this.#changed = new Set()
-    const isSame =
-      this.#devices === devices &&
-      before.of === configuration.metadata.generation &&
-      takenNames.size + before.taken.length === 0
-    if (isSame && updatePlan(before, changed, { configuration, instances, node })) {
-      for (const name of changed) this.#updateWork(name)
-      return
-    }
-    // A plan that fails is made again.
+    const before = this.#plan
+    const isSame = this.#devices === devices && takenNames.size + before.taken.length === 0
+    if (isSame && !this.#isOutdated) return
+    this.#isOutdated = false
     this.#devices = undefined
     this.#plan = await planInstances({
-      ...{ configuration, takenNames, node, devices, instances, before },
-      ...{ memory: this.#memory, digests: this.#digests },
+      ...{ configuration, takenNames, node, devices, instances, before, digests: this.#digests },
+      deviceOf: (name) => this.#running.get(name)?.id,
+      longInUse: ledger.longInstances,
     })
     this.#devices = devices
-    this.#planWork(before)
-    this.#reportCollisions(configuration)
-    if (devices.complete && !this.#isLossKnown) this.#lookForLosses(configuration, devices)
-  }
-
-  #planWork(before: InstancePlan): void {
     const { left, served } = this.#plan
-    for (const name of this.#work.keys()) this.#updateWork(name)
-    const names = [...left.keys()]
-    // What the plan before had too has no new work.
-    for (const [name, planned] of served) if (before.served.get(name) !== planned) names.push(name)
-    const others = new Map<InstanceName, InstanceWork>()
-    for (const name of names) {
-      const what = this.#work.has(name) ? undefined : this.#workOf(name)
-      // After a restart, the devices that this node served come before new devices.
-      if (what === 'create' || what === 'join') others.set(name, what)
-      else if (what !== undefined) this.#updateWork(name, what)
-    }
-    for (const [name, what] of others) this.#updateWork(name, what)
+    for (const name of [...this.#work.keys(), ...left.keys()]) this.#updateWork(name)
+    const changed = [...served.values()].filter((each) => before.served.get(each.name) !== each)
+    // After a restart, the devices that this node served come before new devices.
+    const joined = changed.filter((each) => this.#isJoined(each))
+    for (const { name } of [...joined, ...changed]) this.#updateWork(name)
+    if (devices.complete && !this.#isLossKnown) this.#loseDevices(devices)
   }
 
-  #lookForLosses(configuration: Configuration, devices: DeviceSet): void {
-    const plan = this.#plan
-    const digests = this.#digests
-    for (const device of lostWhileAway({ ...this.#options, configuration, plan, digests, devices }))
-      this.#options.book.lose(device)
+  /**
+   * Devices of running containers that went while the agent was away: no plugin of this agent has
+   * served them. Later, a plugin is withdrawn with its device.
+   */
+  #loseDevices({ leftOut }: DeviceSet): void {
+    const { book, instances, ledger, node } = this.#options
+    const { name: configuration, namespace } = this.#configuration.metadata
+    const { left, served } = this.#plan
+    const lost = new Set<InstanceName>()
+    for (const { slot, resourceName } of ledger.list()) {
+      const name = instanceOf(slot)
+      const isOfResource = [configuration, name].some((each) => resourceName === `${GROUP}/${each}`)
+      if (possibleOwner(name) === configuration && isOfResource && !served.has(name)) lost.add(name)
+    }
+    // The Instance of a device that a bound leaves out may be deleted: its digest gives the name.
+    for (const [id, { shared }] of lost.size > 0 ? (leftOut?.listed ?? []) : [])
+      for (const length of ['short', 'long'] as const)
+        lost.delete(this.#digests.of(id, shared, length).name)
+    for (const name of lost) {
+      const instance = instances.get(objectKey(namespace, name))
+      // Another Instance may have the device, while containers hold slots of this Instance.
+      const isElsewhere = instance?.spec.nodes.includes(node) && left.get(name)?.device !== 'gone'
+      if (!isElsewhere) book.lose({ id: deviceIdOf(instance), instance: name, configuration })
+    }
     this.#isLossKnown = true
   }
 
@@ -236,79 +250,59 @@ export class ConfigurationInstances {
    */
   async #followPlan(): Promise<unknown[]> {
     const { served } = this.#plan
-    const withdrawn: InstanceName[] = []
-    const changed: [PlannedInstance, RunningInstance][] = []
-    for (const [name, running] of this.#running) {
+    const running = [...this.#running]
+    const withdrawn = running.filter(([name]) => !served.has(name))
+    throwFirst(await inParallel(withdrawn, (each) => this.#withdraw(...each)))
+    const changed = running.flatMap(([name, { hash }]) => {
       const planned = served.get(name)
-      if (planned === undefined) withdrawn.push(name)
-      else if (planned.hash !== running.hash) changed.push([planned, running])
-    }
-    throwFirst(await inParallel(withdrawn, (name) => this.#withdraw(name)))
+      return planned === undefined || planned.hash === hash ? [] : planned
+    })
     // A new resource needs its name admitted first.
-    return inParallel(changed, async ([planned, { hasResource }]) =>
-      this.#serve(planned, planned.hasResource && hasResource),
+    return inParallel(changed, async (planned) =>
+      this.#serve(planned, planned.hasResource && this.#resources.has(planned.name)),
     )
   }
 
   /** Serves an Instance. Until that has succeeded, the next pass does it again. */
   #serve(planned: PlannedInstance, hasResource: boolean): Promise<void> {
     const { name, device, hash } = planned
-    const running: RunningInstance = { id: device.id, hasResource, hash: undefined }
-    this.#forget(name)
+    const running: RunningInstance = { id: device.id, hash: undefined }
     this.#running.set(name, running)
-    if (hasResource) this.#resources++
+    if (hasResource) this.#resources.add(name)
+    else this.#resources.delete(name)
     return this.#options.plugins.serve(planned, hasResource).then(() => {
       running.hash = hash
     })
   }
 
-  async #withdraw(name: InstanceName): Promise<void> {
-    const running = this.#running.get(name)
-    if (running === undefined) return
-    const isGone = this.#devices !== undefined && !isListed(this.#devices, running.id)
+  async #withdraw(name: InstanceName, { id }: RunningInstance): Promise<void> {
+    const isGone = this.#devices !== undefined && !isListed(this.#devices, id)
     await this.#options.plugins.withdraw(name, isGone)
-    this.#forget(name)
+    this.#running.delete(name)
+    this.#resources.delete(name)
     this.#updateWork(name)
   }
 
-  #forget(name: InstanceName): void {
-    if (this.#running.get(name)?.hasResource === true) this.#resources--
-    this.#running.delete(name)
-  }
-
-  /** Whether the work waits neither for the name of a resource nor for other nodes. */
-  #isReady({ metadata }: Configuration, name: InstanceName, { what, at }: TimedWork): boolean {
-    const { clock, node } = this.#options
+  /** Whether the Instance needs no new resource, or may have its name. */
+  #isAdmitted(name: InstanceName): boolean {
     const planned = this.#plan.served.get(name)
-    const lacksPlugin = planned !== undefined && this.#lacksPlugin(planned)
-    const wait = at - clock.monotonicMs()
-    // The plugin does not wait for the capacity.
-    if (wait > 0 && !(lacksPlugin && what.startsWith('capacity'))) {
-      this.#waitFor(wait)
-      return false
-    }
-    if (!lacksPlugin || !planned.hasResource) return true
-    const isKnown = !this.#running.has(name) && planned.existing?.spec.nodes.includes(node) === true
-    return this.#admit(name, metadata.name, isKnown)
+    if (planned === undefined || !planned.hasResource || !this.#lacksPlugin(planned)) return true
+    return this.#admit(name, !this.#running.has(name) && this.#isJoined(planned))
   }
 
   /** Makes the plugin and the Instance follow the plan. */
-  async #change(configuration: Configuration, name: InstanceName, work: TimedWork): Promise<void> {
+  async #change(name: InstanceName, work: TimedWork): Promise<void> {
     this.#work.delete(name)
     this.#work.set(name, work)
     const left = this.#plan.left.get(name)
     const planned = this.#plan.served.get(name)
-    const { clock, cluster, node } = this.#options
-    const wait = work.at - clock.monotonicMs()
     if (left !== undefined) this.#waitFor(await leaveInstance(this.#options, left))
     if (planned === undefined) return
     // The plugin comes first: the resource of a visible Instance can be requested. The kubelet
     // registers the plugin during the write.
     const registered = this.#serve(planned, planned.hasResource)
-    // Also while a new capacity waits for other nodes.
-    if (planned.existing?.spec.nodes.includes(node)) cluster.stayInInstance(planned.key)
-    const written =
-      wait > 0 ? wait : writeInstance(this.#options, configuration, planned, work.what)
+    if (this.#isJoined(planned)) this.#options.cluster.stayInInstance(planned.key)
+    const written = writeInstance(this.#options, this.#configuration, planned, work.what)
     // What fails first does not end the pass while the other goes on.
     await Promise.allSettled([written, registered])
     const [again] = await Promise.all([written, registered])
@@ -316,33 +310,36 @@ export class ConfigurationInstances {
     this.#updateWork(name)
   }
 
-  /** @param what @default what is missing now */
-  #updateWork(name: InstanceName, what = this.#workOf(name)): void {
+  /** Notes what is missing now, and since when. */
+  #updateWork(name: InstanceName): void {
+    const what = this.#workOf(name)
     if (what === undefined) this.#work.delete(name)
     if (what === undefined || this.#work.get(name)?.what === what) return
-    const { node, clock, cluster, random = Math.random } = this.#options
+    const { clock, random = Math.random } = this.#options
     const planned = this.#plan.served.get(name)
     const instance = planned?.existing ?? this.#plan.left.get(name)?.instance
-    const others = { node, knownNodes: cluster.knownNodes, random }
-    const wait = waitMs(what, instance, planned?.shared === true, others)
+    const wait = waitMs(what, instance, planned?.shared === true, this.#options, random)
     this.#work.set(name, { what, at: clock.monotonicMs() + wait })
   }
 
   /** @returns undefined if the Instance needs neither a write nor a plugin */
   #workOf(name: InstanceName): InstanceWork | undefined {
-    const { served, left } = this.#plan
-    const planned = served.get(name)
-    if (planned !== undefined)
-      return (
-        writeTo(planned, this.#options.node) ?? (this.#lacksPlugin(planned) ? 'serve' : undefined)
-      )
+    const planned = this.#plan.served.get(name)
     // Nothing is left while it is offered.
-    return left.has(name) && !this.#running.has(name) ? 'leave' : undefined
+    if (planned === undefined)
+      return this.#plan.left.has(name) && !this.#running.has(name) ? 'leave' : undefined
+    const write = writeTo(planned, this.#options.node)
+    // The plugin does not wait for the capacity.
+    const isLater = write === undefined || write.startsWith('capacity')
+    return isLater && this.#lacksPlugin(planned) ? 'serve' : write
   }
 
   #lacksPlugin({ name, hasResource }: PlannedInstance): boolean {
-    const running = this.#running.get(name)
-    return running === undefined || (hasResource && !running.hasResource)
+    return !this.#running.has(name) || (hasResource && !this.#resources.has(name))
+  }
+
+  #isJoined({ existing }: PlannedInstance): boolean {
+    return existing?.spec.nodes.includes(this.#options.node) === true
   }
 
   /** Takes a change of an Instance or a plugin. @returns whether there was one */
@@ -356,29 +353,14 @@ export class ConfigurationInstances {
     this.#soonest = Math.min(this.#soonest, ms)
   }
 
-  #admit(name: string, configuration: ConfigurationName, isKnown: boolean): boolean {
-    const offered = this.#resources + (this.#isOffered ? 1 : 0)
+  #admit(name: string, isKnown: boolean): boolean {
+    const { name: configuration } = this.#configuration.metadata
+    const offered = this.#resources.size
     const refusal = this.#options.names?.admit({ name, configuration, offered, isKnown })
     if (refusal === undefined) return true
     this.#refusals.push(refusal)
     this.#waitFor(refusal.retryInMs)
     return false
-  }
-
-  #reportCollisions(configuration: Configuration): void {
-    const { collisions } = this.#plan
-    for (const { digest, kept, refused } of collisions) {
-      if (this.#reported.has(refused)) continue
-      this.#options.cluster.recordEvent({
-        regarding: { kind: 'Configuration', key: keyOf(configuration) },
-        type: 'Warning',
-        reason: 'DigestCollision',
-        message:
-          `devices ${JSON.stringify(kept)} and ${JSON.stringify(refused)} have the same ` +
-          `digest ${digest}; the second gets no Instance`,
-      })
-    }
-    this.#reported = new Set(collisions.map(({ refused }) => refused))
   }
 }
 

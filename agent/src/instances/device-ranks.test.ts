@@ -5,84 +5,55 @@ import { collidingIds } from '../testing/colliding-ids.js'
 import { configurationWith, instanceOfDevice, type Made } from '../testing/objects.js'
 import { deviceRanks } from './device-ranks.js'
 
-const [first, second] = collidingIds()
 const elsewhere = { nodes: ['node-b'] }
-const controlled = 'camera\u001b[2J\ud800'
-const ofAnother = [{ apiVersion: 'akri.sh/v0', kind: 'Configuration', name: 'lab', uid: 'u2' }]
+const NAMES = Object.fromEntries(Object.entries(RANK).map(([name, rank]) => [rank, name]))
 
-it.each<
-  [string, present: [string, Made?][], ranks: [string, keyof typeof RANK][], shared?: boolean]
->([
-  [
-    'used devices come first, then served ones, then all that this node does not serve',
-    [
-      ['used', { usage: 'node-a' }],
-      ['used by another', { usage: 'node-b' }],
-      ['elsewhere', { ...elsewhere, usage: 'node-b' }],
-    ],
-    [
-      ['used', 'used'],
-      ['used by another', 'served'],
-      ['elsewhere', 'new'],
-      ['other', 'new'],
-    ],
-  ],
-  [
-    'a device with a long name has the rank of its Instance',
-    [
-      [first, elsewhere],
-      [second, { length: 'long' }],
-    ],
-    [
-      [first, 'new'],
-      [second, 'served'],
-    ],
-  ],
-  [
-    // An API server stores U+FFFD in their place: all these ids have the same annotation.
-    'an id with control characters keeps its rank, and ids with the same text get none',
-    [[controlled, { usage: 'node-a' }], ['other\u0001']],
-    [
-      [controlled, 'used'],
-      ['other\u0001', 'served'],
-      ['other\u0002', 'new'],
-      ['other\u0085', 'new'],
-      ['other\ufffd', 'new'],
-    ],
-  ],
-  [
-    'an Instance that other nodes see too is none of a local device',
-    [['a']],
-    [['a', 'new']],
-    false,
-  ],
-  [
-    'an Instance of another Configuration gives no place',
-    [['a', { metadata: { ownerReferences: ofAnother } }]],
-    [['a', 'new']],
-  ],
-  [
-    'an Instance that is being deleted gives no place',
-    [['a', { metadata: { deletionTimestamp: '2026-01-01T00:00:00Z' } }]],
-    [['a', 'new']],
-  ],
-  ...[true, false].map(
-    (shared): [string, [string, Made][], [string, keyof typeof RANK][], boolean] => [
-      'an Instance of another implementation counts by its name',
-      [['a', { isAnnotated: false, shared }]],
-      [
-        ['a', 'served'],
-        ['b', 'new'],
-      ],
-      shared,
-    ],
-  ),
-])('%s', (_, present, ranks, shared = true) => {
-  const rankOf = deviceRanks({
-    configuration: configurationWith(),
-    node: 'node-a' as NodeName,
-    instances: present.map(([id, made]) => instanceOfDevice(id, made)),
-  })
-  const expected = ranks.map(([id, rank]) => [id, RANK[rank]])
-  expect(ranks.map(([id]) => [id, rankOf(id, shared)])).toEqual(expected)
+/** The ranks of devices beside the Instances of these devices. */
+function ranksOf(ids: readonly string[], present: [string, Made?][], shared = true) {
+  const instances = present.map(([id, made]) => instanceOfDevice(id, made))
+  const rankOf = deviceRanks(configurationWith(), instances, 'node-a' as NodeName)
+  return ids.map((id) => NAMES[rankOf(id, shared)])
+}
+
+it('used devices come first, then served ones, then all that this node does not serve', () => {
+  const present: [string, Made][] = [
+    ['used', { usage: 'node-a' }],
+    ['used by another', { usage: 'node-b' }],
+    ['elsewhere', { ...elsewhere, usage: 'node-b' }],
+  ]
+  const ids = ['used', 'used by another', 'elsewhere', 'other']
+  expect(ranksOf(ids, present)).toEqual(['used', 'served', 'new', 'new'])
+})
+
+it('a device with a long name has the rank of its Instance', () => {
+  const [first, second] = collidingIds()
+  const present: [string, Made][] = [
+    [first, elsewhere],
+    [second, { length: 'long' }],
+  ]
+  expect(ranksOf([first, second], present)).toEqual(['new', 'served'])
+})
+
+it('an id with control characters keeps its rank, and ids with the same text get none', () => {
+  // An API server stores U+FFFD in their place: all these ids have the same annotation.
+  const others = ['\u0001', '\u0002', '\u0085', '\ufffd'].map((each) => `other${each}`)
+  const ids = ['camera\u001b[2J\ud800', ...others] as const
+  const ranks = ranksOf(ids, [[ids[0], { usage: 'node-a' }], ['other\u0001']])
+  expect(ranks).toEqual(['used', 'served', 'new', 'new', 'new'])
+})
+
+it('an Instance that other nodes see too is none of a local device', () => {
+  expect(ranksOf(['a'], [['a']], false)).toEqual(['new'])
+})
+
+it.each([
+  ['of another Configuration', { ownerReferences: [] }],
+  ['that is being deleted', { deletionTimestamp: '2026-01-01T00:00:00Z' }],
+])('an Instance %s gives no place', (_, metadata) => {
+  expect(ranksOf(['a'], [['a', { metadata }]])).toEqual(['new'])
+})
+
+it.each([true, false])('an Instance of another implementation counts by its name', (shared) => {
+  const ranks = ranksOf(['a', 'b'], [['a', { isAnnotated: false, shared }]], shared)
+  expect(ranks).toEqual(['served', 'new'])
 })

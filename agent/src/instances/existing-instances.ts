@@ -1,4 +1,4 @@
-import { GROUP, type Instance } from '@akrijs/api'
+import { GROUP, holderOf, type Instance } from '@akrijs/api'
 import { type NodeName, type OwnerIdentity, refersTo } from '@akrijs/kube/objects'
 import { printable } from '@akrijs/runtime'
 import type { DiscoveredDevice } from '../discovery/device-set.js'
@@ -47,4 +47,9 @@ export function isInstanceOf(
   if (id !== undefined && id !== printable(device.id)) return false
   const { nodes, shared: isShared } = instance.spec
   return nodes.length === 0 || nodes.includes(node) || (shared && isShared)
+}
+
+/** Whether the node has a claim in the Instance. */
+export function isUsedBy({ spec }: Instance, node: NodeName): boolean {
+  return Object.values(spec.deviceUsage).some((usage) => holderOf(usage) === node)
 }

@@ -1,6 +1,5 @@
 import { API_VERSION, type ConfigurationName, type Instance, type InstanceName } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
-import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { ObjectStore } from '../cluster/object-store.js'
 import { instanceWith } from '../testing/objects.js'
@@ -8,60 +7,50 @@ import { InstanceIndex } from './instance-index.js'
 
 const NODE = 'node-a' as NodeName
 const OTHER = 'node-b' as NodeName
-const CONFIGURATIONS = ['cam', 'mic', 'lab'].map((name) => name as ConfigurationName)
 
-/** An Instance that names one Configuration in its spec, and others as its owners. */
-const anyInstance = fc
-  .record({
-    name: fc.constantFrom('a', 'b', 'c', 'd'),
-    configurationName: fc.constantFrom(...CONFIGURATIONS),
-    owners: fc.uniqueArray(fc.constantFrom(...CONFIGURATIONS), { maxLength: 2 }),
-  })
-  .map(({ name, configurationName, owners }) =>
-    instanceWith(
-      {},
-      { configurationName },
-      {
-        name: name as InstanceName,
-        ownerReferences: owners.map((owner) => ({
-          apiVersion: API_VERSION,
-          kind: 'Configuration',
-          name: owner,
-          uid: 'u1',
-        })),
-      },
-    ),
+/** An Instance that names one Configuration in its spec, and another as its owner. */
+function instanceOf(name: string, configuration: string, owner?: string): Instance {
+  const reference = { apiVersion: API_VERSION, kind: 'Configuration', uid: 'u1' }
+  return instanceWith(
+    {},
+    { configurationName: configuration as ConfigurationName },
+    {
+      name: name as InstanceName,
+      ...(owner && { ownerReferences: [{ ...reference, name: owner }] }),
+    },
   )
+}
 
-const names = (instance: Instance, configuration: ConfigurationName) =>
-  instance.spec.configurationName === configuration ||
-  instance.metadata.ownerReferences?.some(({ name }) => name === configuration) === true
-
-it('has the Instances of each Configuration after any changes, and tells of each change', () => {
-  const change = fc.record({ instance: anyInstance, isRemoved: fc.boolean() })
-  fc.assert(
-    fc.property(fc.array(anyInstance), fc.array(change), (first, changes) => {
-      const store = new ObjectStore<Instance>()
-      for (const instance of first) store.put(instance)
-      const { signal } = new AbortController()
-      const index = new InstanceIndex(store, NODE, signal)
-      const told = new Set<ObjectKey>()
-      index.onChange((configuration) => told.add(configuration), signal)
-      const found = (name: ConfigurationName) =>
-        [...index.of(`default/${name}` as ObjectKey)].map(keyOf).sort()
-      for (const { instance, isRemoved } of changes) {
-        const before = CONFIGURATIONS.map(found)
-        told.clear()
-        if (isRemoved) store.remove(keyOf(instance))
-        else store.put(instance)
-        for (const [at, name] of CONFIGURATIONS.entries()) {
-          const listed = store.list().filter((each) => names(each, name))
-          expect(found(name)).toEqual(listed.map(keyOf).sort())
-          if (before[at]?.join() !== found(name).join()) expect(told).toContain(`default/${name}`)
-        }
-      }
-    }),
-  )
+it('has the Instances of each Configuration that they name, and tells of each change', () => {
+  const store = new ObjectStore<Instance>()
+  store.put(instanceOf('a', 'cam'))
+  const { signal } = new AbortController()
+  const index = new InstanceIndex(store, NODE, signal)
+  let told: string[] = []
+  index.onChange((key, name) => told.push(`${name} of ${key}`), signal)
+  const after = (change: () => void) => {
+    told = []
+    change()
+    const found = ['cam', 'mic', 'lab'].map((name) => index.of(`default/${name}` as ObjectKey))
+    return [found.map((of) => of.map(({ metadata }) => metadata.name)), told.sort()]
+  }
+  const [cam, lab, mic] = ['b of default/cam', 'b of default/lab', 'b of default/mic']
+  const put = (...instance: Parameters<typeof instanceOf>) =>
+    after(() => store.put(instanceOf(...instance)))
+  expect(put('b', 'cam', 'mic')).toEqual([
+    [['a', 'b'], ['b'], []],
+    [cam, mic],
+  ])
+  expect(put('b', 'lab', 'mic')).toEqual([
+    [['a'], ['b'], ['b']],
+    [cam, lab, mic],
+  ])
+  expect(put('b', 'lab')).toEqual([
+    [['a'], [], ['b']],
+    [lab, mic],
+  ])
+  const removed = after(() => store.remove(keyOf(instanceOf('b', 'lab'))))
+  expect(removed).toEqual([[['a'], [], []], [lab]])
 })
 
 it('tells changes of claims, reports and other nodes from all others', () => {

@@ -1,31 +1,23 @@
 import { isDeepStrictEqual } from 'node:util'
-import { configurationOf, hasLongDigest, type Instance, type InstanceName } from '@akrijs/api'
+import { configurationOf, type Instance, type InstanceName } from '@akrijs/api'
 import { keyOf, keyParts, type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { Listeners } from '@akrijs/runtime'
 import type { ObjectCache } from '../cluster/cluster.js'
 
-type ChangeListener = (configuration: ObjectKey, name: InstanceName, isMinor: boolean) => void
-
-interface InstancesOfOne {
-  readonly all: Map<ObjectKey, Instance>
-  /** Those with a long digest in their name: nearly always none. */
-  readonly longNamed: Map<ObjectKey, Instance>
-}
+type InstanceChange = [configuration: ObjectKey, name: InstanceName, isMinor: boolean]
 
 /**
  * The Instances of each Configuration: those that name the Configuration in their spec or as their
  * owner. A search among all Instances of the cluster would cost more with each node.
  */
 export class InstanceIndex {
-  readonly #instances: Pick<ObjectCache<Instance>, 'get'>
-  readonly #byConfiguration = new Map<ObjectKey, InstancesOfOne>()
+  readonly #byConfiguration = new Map<ObjectKey, Map<ObjectKey, Instance>>()
   /** The Instances as they were at the last change. */
   readonly #indexed = new Map<ObjectKey, Instance>()
-  readonly #listeners = new Listeners<Parameters<ChangeListener>>()
+  readonly #listeners = new Listeners<InstanceChange>()
 
   /** @param instances other listeners of these must come later, to find the index up to date */
   constructor(instances: ObjectCache<Instance>, node: NodeName, signal: AbortSignal) {
-    this.#instances = instances
     for (const instance of instances.list()) this.#put(keyOf(instance), instance)
     instances.onChange((key) => {
       const last = this.#indexed.get(key)
@@ -42,41 +34,26 @@ export class InstanceIndex {
   }
 
   get(instance: ObjectKey): Instance | undefined {
-    return this.#instances.get(instance)
+    return this.#indexed.get(instance)
   }
 
-  of(configuration: ObjectKey): Iterable<Instance> {
-    return this.#byConfiguration.get(configuration)?.all.values() ?? []
-  }
-
-  /** The number of {@link of}. */
-  countOf(configuration: ObjectKey): number {
-    return this.#byConfiguration.get(configuration)?.all.size ?? 0
-  }
-
-  /** Those of {@link of} with a long digest in their name. */
-  longNamedOf(configuration: ObjectKey): Iterable<Instance> {
-    return this.#byConfiguration.get(configuration)?.longNamed.values() ?? []
+  of(configuration: ObjectKey): readonly Instance[] {
+    return [...(this.#byConfiguration.get(configuration)?.values() ?? [])]
   }
 
   /**
    * Calls back for each Configuration of an Instance that was added, changed or removed. A change
    * is minor if it is only of claims, of places of other nodes, or of what brokers report.
    */
-  onChange(listener: ChangeListener, signal: AbortSignal): void {
+  onChange(listener: (...change: InstanceChange) => void, signal: AbortSignal): void {
     this.#listeners.add(listener, signal)
   }
 
   #put(key: ObjectKey, instance: Instance): void {
     this.#indexed.set(key, instance)
     for (const configuration of configurationsOf(instance)) {
-      const of = this.#byConfiguration.get(configuration) ?? {
-        all: new Map(),
-        longNamed: new Map(),
-      }
-      of.all.set(key, instance)
-      if (hasLongDigest(instance.metadata.name)) of.longNamed.set(key, instance)
-      this.#byConfiguration.set(configuration, of)
+      const of = this.#byConfiguration.get(configuration) ?? new Map<ObjectKey, Instance>()
+      this.#byConfiguration.set(configuration, of.set(key, instance))
     }
   }
 
@@ -84,9 +61,8 @@ export class InstanceIndex {
     this.#indexed.delete(key)
     for (const configuration of configurationsOf(last)) {
       const of = this.#byConfiguration.get(configuration)
-      of?.all.delete(key)
-      of?.longNamed.delete(key)
-      if (of?.all.size === 0) this.#byConfiguration.delete(configuration)
+      of?.delete(key)
+      if (of?.size === 0) this.#byConfiguration.delete(configuration)
     }
   }
 }

@@ -36,47 +36,33 @@ export interface DigestedName {
   readonly name: InstanceName
 }
 
-interface DigestedDevice {
-  readonly device: { readonly id: string }
-  readonly shared: boolean
-}
-
-interface KnownDevice extends Partial<Record<DigestLength, DigestedName>> {
-  readonly shared: boolean
-}
-
 /**
  * The digests of the devices of one Configuration. They take longer than the rest of the plan of a
- * device, so those of the plan before are kept.
+ * device, so they are kept.
  */
 export class DeviceDigests {
   readonly #configuration: ConfigurationName
   readonly #node: NodeName
-  /** By the id of the device. */
-  readonly #known = new Map<string, KnownDevice>()
+  readonly #kept = new Map<string, DigestedName>()
 
   constructor(configuration: ConfigurationName, node: NodeName) {
     this.#configuration = configuration
     this.#node = node
   }
 
-  /** Begins a plan: forgets the devices that there are no more. */
-  begin(devices: ReadonlyMap<string, unknown>): void {
-    if (this.#known.size <= devices.size) return
-    for (const id of this.#known.keys()) if (!devices.has(id)) this.#known.delete(id)
+  /** Begins a plan. Devices that always change must not fill the memory. */
+  begin(devices: number): void {
+    if (this.#kept.size > 4 * devices) this.#kept.clear()
   }
 
-  of({ device: { id }, shared }: DigestedDevice, length: DigestLength = 'short'): DigestedName {
-    const before = this.#known.get(id)
-    const known: KnownDevice = before?.shared === shared ? before : { shared }
-    if (known !== before) this.#known.set(id, known)
-    known[length] ??= this.#name(id, shared, length)
-    return known[length]
-  }
-
-  #name(id: string, shared: boolean, length: DigestLength): DigestedName {
+  of(id: string, shared: boolean, length: DigestLength = 'short'): DigestedName {
+    const key = `${length} ${shared} ${id}`
+    const kept = this.#kept.get(key)
+    if (kept !== undefined) return kept
     const place = shared ? ({ shared } as const) : ({ shared, node: this.#node } as const)
     const digest = deviceDigest(id, place, length)
-    return { digest, name: instanceName(this.#configuration, digest) }
+    const named = { digest, name: instanceName(this.#configuration, digest) }
+    this.#kept.set(key, named)
+    return named
   }
 }

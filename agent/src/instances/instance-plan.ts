@@ -1,34 +1,27 @@
 import {
   type Configuration,
   hasLongDigest,
-  holderOf,
+  heldSlots,
   type Instance,
   type InstanceName,
+  MAX_RESOURCE_NAME,
 } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { inTurns, printable, slices } from '@akrijs/runtime'
 import type { DeviceSet, DiscoveredDevice } from '../discovery/device-set.js'
 import type { HashedDevice } from '../handlers/handler-endpoint.js'
-import {
-  type DigestCollision,
-  mayKeepLongName,
-  type NameMemory,
-  nameDevices,
-} from './device-names.js'
-import { deviceIdOf, isInstanceOf, isOwnedBy } from './existing-instances.js'
+import { deviceIdOf, isInstanceOf, isOwnedBy, isUsedBy } from './existing-instances.js'
 import type { InstanceIndex } from './instance-index.js'
-import type { DeviceDigests } from './instance-name.js'
+import type { DeviceDigests, DigestedName } from './instance-name.js'
 import type { ServedInstance } from './served-instance.js'
 
 /** What this node does about the Instances of one Configuration. */
 export interface InstancePlan {
-  /** The generation of the Configuration. */
-  readonly of: number
   readonly served: Map<InstanceName, PlannedInstance>
   readonly left: ReadonlyMap<InstanceName, LeftInstance>
   readonly collisions: readonly DigestCollision[]
   readonly taken: readonly TakenName[]
-  /** The Instances whose claims can change the plan: those of devices with long names. */
+  /** The Instances whose claims can change the plan: those of devices that may have long names. */
   readonly claimed: ReadonlySet<InstanceName>
 }
 
@@ -41,8 +34,6 @@ export interface PlannedInstance extends ServedInstance {
   readonly hash: string
   /** The present Instance, if it exists. */
   readonly existing: Instance | undefined
-  /** `held`: the Instance is being deleted, and its finalizers hold it. */
-  readonly presence: 'absent' | 'present' | 'held'
 }
 
 /** An Instance that this node leaves. */
@@ -50,6 +41,12 @@ export interface LeftInstance {
   readonly instance: Instance
   /** `gone`: the node no longer sees the device. `renamed`: the device has another Instance. */
   readonly device: 'gone' | 'renamed'
+}
+
+/** A device that gets no Instance, because its names belong to other devices. */
+export interface DigestCollision {
+  readonly kept: string
+  readonly refused: string
 }
 
 /** A device without an Instance: an older Configuration has the name of the Instance. */
@@ -64,8 +61,11 @@ export interface InstancePlanInput {
   readonly takenNames: ReadonlyMap<string, Pick<Configuration, 'metadata'>>
   readonly node: NodeName
   readonly devices: DeviceSet
-  readonly instances: Pick<InstanceIndex, 'get' | 'of' | 'countOf' | 'longNamedOf'>
-  readonly memory: NameMemory
+  readonly instances: Pick<InstanceIndex, 'get' | 'of'>
+  /** The id of the device that this node serves under the name: its Instance may be deleted. */
+  deviceOf(name: InstanceName): string | undefined
+  /** The names with a long digest whose slots containers of this node use, as above. */
+  readonly longInUse: ReadonlySet<InstanceName>
   readonly digests: DeviceDigests
   /** The plan before: what has not changed since is taken from it. @default none */
   readonly before?: InstancePlan
@@ -76,92 +76,142 @@ export interface InstancePlanInput {
  * work. What changes meanwhile is for the next plan.
  */
 export async function planInstances(input: InstancePlanInput): Promise<InstancePlan> {
-  const { configuration, takenNames, node, devices, instances, memory, digests, before } = input
+  const { configuration, takenNames, instances, before } = input
   const { spec, metadata } = configuration
   const existing = (name: InstanceName) => {
     const instance = instances.get(objectKey(metadata.namespace, name))
     return instance && isOwnedBy(instance, configuration) ? instance : undefined
   }
-  const long = [...instances.longNamedOf(keyOf(configuration))]
-  const longOfConfiguration = long.filter((each) => isOwnedBy(each, configuration))
-  const longNames = new Set(longOfConfiguration.map(({ metadata }) => metadata.name))
+  const longNames = new Set(
+    instances.of(keyOf(configuration)).flatMap((instance) => {
+      const { name } = instance.metadata
+      return hasLongDigest(name) && isOwnedBy(instance, configuration) ? name : []
+    }),
+  )
+  const naming = { ...input, existing, longNames }
+  const hashOf = ({ device, shared, healthy }: DiscoveredDevice) =>
+    `${metadata.generation} ${shared} ${healthy} ${device.hash}`
   const served = new Map<InstanceName, PlannedInstance>()
   const collisions: DigestCollision[] = []
   const taken: TakenName[] = []
   const claimed = new Set(longNames)
-  const naming = { node, digests, existing, longNames, memory }
-  const isAlike = takenNames.size === 0 && before?.of === metadata.generation
-  const { first, others } = await byShortName(devices.devices, digests)
-  for await (const some of inTurns(slices(first)))
-    for (const [short, found] of some) {
-      const isAlone = !others.has(short) && !mayKeepLongName(found, naming)
-      const planned = isAlike && isAlone ? before.served.get(short) : undefined
-      if (planned && isPlanOf(planned, found, instances.get(planned.key))) {
-        served.set(short, planned)
+  const serve = ({ found, name, digest }: NamedDevice) =>
+    served.set(name, {
+      key: objectKey(metadata.namespace, name),
+      name,
+      configuration: metadata.name,
+      digest,
+      device: found.device,
+      shared: found.shared,
+      healthy: found.healthy,
+      capacity: spec.capacity,
+      hasResource: spec.offer !== 'configuration',
+      properties: { ...found.device.properties, ...spec.brokerProperties },
+      hash: hashOf(found),
+      existing: existing(name),
+    })
+  for await (const some of inTurns(slices(await byShortName(input))))
+    for (const [short, bucket] of some) {
+      const isContested = bucket.length > 1 || bucket.some((each) => mayKeepLongName(each, naming))
+      if (isContested) claimed.add(short)
+      const last = isContested || takenNames.has(short) ? undefined : before?.served.get(short)
+      if (last?.hash === hashOf(bucket[0]) && instances.get(last.key) === last.existing) {
+        served.set(short, last)
         continue
       }
-      const bucket = [found, ...(others.get(short) ?? [])]
-      if (bucket.some((each) => mayKeepLongName(each, naming))) claimed.add(short)
-      const names = nameDevices(digests.of(found), bucket, naming)
-      collisions.push(...names.collisions)
-      for (const { found, name, digest } of names.named) {
-        const { device, shared, healthy } = found
-        const owner = takenNames.get(name)
-        if (owner !== undefined) {
-          taken.push({ device: device.id, owner: keyOf(owner) })
-          continue
-        }
-        const present = existing(name)
-        served.set(name, {
-          key: objectKey(metadata.namespace, name),
-          name,
-          configuration: metadata.name,
-          digest,
-          device,
-          shared,
-          healthy,
-          capacity: spec.capacity,
-          hasResource: spec.offer !== 'configuration',
-          properties: { ...device.properties, ...spec.brokerProperties },
-          hash: `${metadata.generation} ${shared} ${healthy} ${device.hash}`,
-          existing: present,
-          presence: presenceOf(present, node),
-        })
+      for (const each of nameDevices(bucket, naming)) {
+        const owner = 'refused' in each ? undefined : takenNames.get(each.name)
+        if ('refused' in each) collisions.push(each)
+        else if (owner === undefined) serve(each)
+        else taken.push({ device: each.found.device.id, owner: keyOf(owner) })
       }
     }
-  const left = planLeaves(input, served)
-  return { of: metadata.generation, served, left, collisions, taken, claimed }
+  return { served, left: planLeaves(input, served), collisions, taken, claimed }
+}
+
+/** Devices with the same short digest, and so the same short name: nearly always one. */
+type Bucket = [DiscoveredDevice, ...DiscoveredDevice[]]
+
+async function byShortName({ devices: { devices }, digests }: InstancePlanInput) {
+  digests.begin(devices.size)
+  const buckets = new Map<InstanceName, Bucket>()
+  for await (const some of inTurns(slices(devices.values())))
+    for (const found of some) {
+      const { name } = digests.of(found.device.id, found.shared)
+      const bucket = buckets.get(name)
+      if (bucket === undefined) buckets.set(name, [found])
+      else bucket.push(found)
+    }
+  return buckets
+}
+
+interface Naming extends InstancePlanInput {
+  /** The present Instance of the Configuration. */
+  existing(name: InstanceName): Instance | undefined
+  /** Those with a long digest. */
+  readonly longNames: ReadonlySet<InstanceName>
+}
+
+interface NamedDevice extends DigestedName {
+  readonly found: DiscoveredDevice
 }
 
 /**
- * The devices by their short name. Devices with one short digest compete for the name: nearly all
- * devices have a digest of their own.
+ * Names the devices with one short digest. One of them gets the short name, the others get names
+ * with long digests. Present Instances decide, so all nodes decide alike in the end:
+ *
+ * 1. A device keeps the Instance with its long name.
+ * 2. A device keeps the Instance with the short name.
+ * 3. If the short name belongs to another device, a device gets its long name.
+ * 4. If no Instance has the short name, the first id by code units gets it.
  */
-async function byShortName(devices: DeviceSet['devices'], digests: DeviceDigests) {
-  digests.begin(devices)
-  const first = new Map<InstanceName, DiscoveredDevice>()
-  const others = new Map<InstanceName, DiscoveredDevice[]>()
-  for await (const some of inTurns(slices(devices.values())))
-    for (const found of some) {
-      const { name } = digests.of(found)
-      if (first.has(name)) others.set(name, [...(others.get(name) ?? []), found])
-      else first.set(name, found)
-    }
-  return { first, others }
+function nameDevices(bucket: Bucket, naming: Naming): (NamedDevice | DigestCollision)[] {
+  const { node, digests, existing, deviceOf } = naming
+  const short = digests.of(bucket[0].device.id, bucket[0].shared)
+  const holder = existing(short.name)
+  const devices = bucket.toSorted((a, b) => (a.device.id < b.device.id ? -1 : 1))
+  const candidates = devices.filter(
+    (found) =>
+      (holder === undefined || isInstanceOf(holder, found, node)) && !keepsLongName(found, naming),
+  )
+  // The Instance may be deleted while containers use its device: the device keeps its name.
+  const served = deviceOf(short.name)
+  const kept = candidates.find(({ device }) => device.id === served) ?? candidates[0]
+  return devices.map((found) => {
+    if (found === kept) return { found, ...short }
+    const long = digests.of(found.device.id, found.shared, 'long')
+    const other = existing(long.name)
+    const refused = found.device.id
+    if (other !== undefined && !isInstanceOf(other, found, node))
+      return { kept: deviceIdOf(other) ?? '', refused }
+    if (long.name.length <= MAX_RESOURCE_NAME) return { found, ...long }
+    return { kept: deviceIdOf(holder) ?? kept?.device.id ?? '', refused }
+  })
 }
 
-/** Whether a plan of the device, and of its present Instance, would be this one. */
-function isPlanOf(
-  planned: PlannedInstance,
-  { device, shared, healthy }: DiscoveredDevice,
-  existing: Instance | undefined,
+/** Whether the device may keep an Instance with its long name. Nearly no device may. */
+function mayKeepLongName(
+  found: DiscoveredDevice,
+  { digests, longNames, longInUse }: Naming,
 ): boolean {
-  return (
-    planned.existing === existing &&
-    planned.healthy === healthy &&
-    planned.shared === shared &&
-    planned.device.hash === device.hash
-  )
+  if (longNames.size + longInUse.size === 0) return false
+  const { name } = digests.of(found.device.id, found.shared, 'long')
+  return longNames.has(name) || longInUse.has(name)
+}
+
+function keepsLongName(found: DiscoveredDevice, naming: Naming): boolean {
+  const { node, digests, existing, longInUse } = naming
+  if (!mayKeepLongName(found, naming)) return false
+  const { name } = digests.of(found.device.id, found.shared, 'long')
+  const long = existing(name)
+  // The Instance may have been deleted while containers use its slots.
+  if (long === undefined || !isInstanceOf(long, found, node)) return longInUse.has(name)
+  // Two nodes can name a device at the same moment, each in another way. All nodes leave the
+  // Instance without claims, or else the Instance with the short name.
+  const short = existing(digests.of(found.device.id, found.shared).name)
+  if (short === undefined || deviceIdOf(short) === undefined || !isInstanceOf(short, found, node))
+    return true
+  return heldSlots(long.spec.deviceUsage) > 0 || heldSlots(short.spec.deviceUsage) === 0
 }
 
 /** Plans which present Instances this node leaves. */
@@ -170,11 +220,7 @@ function planLeaves(
   served: ReadonlyMap<InstanceName, PlannedInstance>,
 ): Map<InstanceName, LeftInstance> {
   const left = new Map<InstanceName, LeftInstance>()
-  const key = keyOf(configuration)
-  let present = 0
-  for (const { existing } of served.values()) if (existing !== undefined) present++
-  if (present === instances.countOf(key)) return left
-  const others = [...instances.of(key)].filter((instance) => {
+  const others = instances.of(keyOf(configuration)).filter((instance) => {
     const isServed = served.has(instance.metadata.name)
     return !isServed && isOwnedBy(instance, configuration) && instance.spec.nodes.includes(node)
   })
@@ -185,7 +231,7 @@ function planLeaves(
     const ofDevice = names.get(printable(planned.device.id))
     if (ofDevice !== undefined)
       for (const length of ['short', 'long'] as const)
-        ofDevice.add(digests.of(planned, length).name)
+        ofDevice.add(digests.of(planned.device.id, planned.shared, length).name)
   }
   for (const instance of others) {
     const { name } = instance.metadata
@@ -197,39 +243,23 @@ function planLeaves(
   return left
 }
 
-function isUsedBy({ spec }: Instance, node: NodeName): boolean {
-  return Object.values(spec.deviceUsage).some((usage) => holderOf(usage) === node)
-}
+type UpdateInput = Pick<InstancePlanInput, 'configuration' | 'instances' | 'node'>
 
 /**
- * Brings a plan up to date with changed Instances: one that is still that of its device changes
+ * Takes a changed Instance over into the plan. An Instance that is still that of its device changes
  * nothing else of the plan.
  * @returns false if another plan is needed
  */
 export function updatePlan(
   { served, claimed }: InstancePlan,
-  changed: Iterable<InstanceName>,
+  name: InstanceName,
   { configuration, instances, node }: UpdateInput,
 ): boolean {
-  const updates: PlannedInstance[] = []
-  for (const name of changed) {
-    const planned = served.get(name)
-    const existing = planned && instances.get(planned.key)
-    if (planned === undefined || existing === undefined) return false
-    if (claimed.has(name) || hasLongDigest(name)) return false
-    if (!isOwnedBy(existing, configuration) || !isInstanceOf(existing, planned, node)) return false
-    updates.push({ ...planned, existing, presence: presenceOf(existing, node) })
-  }
-  for (const planned of updates) served.set(planned.name, planned)
+  const planned = served.get(name)
+  const existing = planned && instances.get(planned.key)
+  if (planned === undefined || existing === undefined) return false
+  if (claimed.has(name) || hasLongDigest(name)) return false
+  if (!isOwnedBy(existing, configuration) || !isInstanceOf(existing, planned, node)) return false
+  served.set(name, { ...planned, existing })
   return true
-}
-
-type UpdateInput = Pick<InstancePlanInput, 'configuration' | 'instances' | 'node'>
-
-/** A shared Instance counts before it names this node. */
-function presenceOf(instance: Instance | undefined, node: NodeName): PlannedInstance['presence'] {
-  if (instance === undefined) return 'absent'
-  const { metadata, spec } = instance
-  if (!spec.shared && !spec.nodes.includes(node)) return 'absent'
-  return metadata.deletionTimestamp === undefined ? 'present' : 'held'
 }

@@ -1,10 +1,10 @@
 import { setImmediate } from 'node:timers/promises'
-import type { Configuration, ConfigurationName, Instance, SlotName } from '@akrijs/api'
-import { keyOf, type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
-import { beforeEach, describe, expect, it, vi } from 'vitest'
+import type { Configuration, ConfigurationName, SlotName } from '@akrijs/api'
+import { keyOf, type NodeName, objectKey } from '@akrijs/kube/objects'
+import { ReconcileQueue } from '@akrijs/kube/queue'
+import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { ObjectStore } from '../cluster/object-store.js'
-import type { DeviceSet } from '../discovery/device-set.js'
 import { collidingIds } from '../testing/colliding-ids.js'
 import { found, seen, setOf } from '../testing/objects.js'
 import { NODE, OTHER, ReconcilerHarness } from '../testing/reconciler-harness.js'
@@ -80,16 +80,17 @@ describe('the Instances of a node', () => {
     expect(stay.mock.calls).toEqual([[world.at('foo1')]])
   })
 
-  it('are behind from the first device until a pass planned it, and after a change', async () => {
-    const isBehind = (devices: DeviceSet) => {
-      world.devices = devices
-      return world.reconciler.isBehind(world.key)
-    }
-    expect(isBehind({ ...seen(), complete: false })).toBe(false)
-    expect(isBehind(seen('foo0'))).toBe(true)
-    await world.reconcile()
-    expect(isBehind(world.devices)).toBe(false)
-    for (const devices of [seen('foo0', 'foo1'), seen()]) expect(isBehind(devices)).toBe(true)
+  it.each([
+    ['the first device comes', { ...seen(), complete: false }, seen('foo0')],
+    ['a device comes', seen('foo0'), seen('foo0', 'foo1')],
+    ['the last device goes', seen('foo0'), seen()],
+  ])('have a pass at once when %s; other changes are gathered', async (_, before, after) => {
+    await world.reconcile(before)
+    world.devicesChanged()
+    expect(world.reconciler.queued).toBe(0)
+    world.devices = after
+    world.devicesChanged()
+    expect(world.reconciler.queued).toBe(1)
   })
 
   it('are not written, and cost no plugin anything, if nothing has changed', async () => {
@@ -111,14 +112,14 @@ describe('the Instances of a node', () => {
   it('are planned again after claims of a device with a long name, and of no other', async () => {
     const ids = collidingIds()
     for (const _ of [1, 2]) await world.reconcile(seen('foo0', ...ids))
-    const changed: ObjectKey[] = []
-    world.reconciler.onChange((which) => changed.push(which), new AbortController().signal)
+    const adding = vi.spyOn(ReconcileQueue.prototype, 'add')
+    onTestFinished(() => adding.mockRestore())
     const claim = (name: string) =>
       cluster.claimSlot(objectKey('default', name), `${name}-0` as SlotName, NODE)
     await claim(world.name('foo0'))
-    expect(changed).toEqual([])
+    expect(adding).not.toHaveBeenCalled()
     await claim(`${world.wanted.name}-${deviceDigest(ids[1], { shared: true }, 'long')}`)
-    expect(changed).toEqual([world.key])
+    expect(adding).toHaveBeenCalledWith(world.key)
   })
 
   it('are left and served no more once their Configuration is refused', async () => {
@@ -137,16 +138,19 @@ describe('the Instances of a node', () => {
     expect(world.spec()?.nodes).toEqual([OTHER])
   })
 
-  it('have no Instance of a name that an older Configuration has, until it is gone', async () => {
+  it('leave the name that an older Configuration has, until that is gone', async () => {
     const rivals = new ObjectStore<Configuration>()
     const name = world.name('foo0') as string as ConfigurationName
     const owner = olderNamed(name)
-    for (const each of [world.configuration, owner]) rivals.put(each)
+    rivals.put(world.configuration)
     const clashing = world.make(rivals)
     await world.reconcile(seen('foo0', 'foo1'))
+    expect(world.spec()).toBeDefined()
+    rivals.put(owner)
+    await world.reconcile()
     expect([world.spec(), world.spec('foo1')]).toEqual([undefined, expect.anything()])
     expect(clashing.view(world.key).taken).toEqual([{ device: 'foo0', owner: `line/${name}` }])
-    expect(world.calls).not.toContain(`serve ${name}`)
+    expect([...world.served.keys()]).toEqual([world.name('foo1')])
     rivals.remove(keyOf(owner))
     await world.reconcile()
     expect(world.spec()).toBeDefined()
@@ -162,14 +166,15 @@ describe('the Instances of a node', () => {
     expect(usages).toEqual([expect.objectContaining({ [world.slot('foo0', 1)]: `C:foo0:${NODE}` })])
   })
 
-  it('A9 have the properties of a Configuration that was edited before the list', async () => {
+  it('A9 R60 have the properties of a Configuration that was edited before the list', async () => {
     const empty = { ...seen(), complete: false }
     await world.reconcile(empty)
-    await world.edit({ brokerProperties: { EDITED: 'yes' } })
+    await world.edit({ brokerProperties: { EDITED: 'yes', SITE: 'of the configuration' } })
     await world.reconcile()
     expect(cluster.instances.list()).toEqual([])
-    await world.reconcile(seen('foo0'))
-    expect(world.spec()?.brokerProperties).toEqual({ EDITED: 'yes', NAME: 'foo0' })
+    await world.reconcile(setOf(found({ id: 'foo0', properties: { NAME: 'foo0', SITE: 'x' } })))
+    const wins = { EDITED: 'yes', SITE: 'of the configuration' }
+    expect(world.spec()?.brokerProperties).toEqual({ ...wins, NAME: 'foo0' })
   })
 
   it('R98 are joined if another node has created them, and left with their device', async () => {
@@ -197,43 +202,6 @@ describe('the Instances of a node', () => {
     const removed = [`withdraw gone ${name}`, `changed ${name}`]
     const calls = world.calls.filter((call) => call.endsWith(name))
     expect(calls).toEqual([...created, ...removed, ...created])
-  })
-
-  it('A10 A13 are recreated with the claims of containers after their deletion', async () => {
-    await world.reconcile()
-    const at = world.at('foo0')
-    await cluster.joinInstance(at, OTHER)
-    // Of these nodes the first one would write the capacity, and who has left would join.
-    const leaving = async () => {
-      await world.edit({ capacity: 3 })
-      const before = cluster.instances.get(at) ?? expect.fail()
-      const deletionTimestamp = '2026-01-01T00:00:00Z'
-      const deleted: Instance = { ...before, metadata: { ...before.metadata, deletionTimestamp } }
-      cluster.instances.put(deleted)
-      expect(await world.reconcile()).toEqual({})
-      expect(cluster.instances.get(at)).toBe(deleted)
-      cluster.instances.put(before)
-    }
-    await leaving()
-    await cluster.leaveInstance(at, NODE)
-    await leaving()
-    await cluster.leaveInstance(at, OTHER)
-    world.allocate('foo0', world.name('foo0'), world.slot('foo0', 1))
-    await world.reconcile()
-    expect(world.spec()).toMatchObject({ nodes: [NODE], capacity: 3 })
-    expect(world.spec()?.deviceUsage[world.slot('foo0', 1)]).toBe(NODE)
-    expect(world.calls).not.toContain(`withdraw ${world.name('foo0')}`)
-  })
-
-  it('are written no more once the agent ends', async () => {
-    const create = cluster.createInstance.bind(cluster)
-    const creating = vi.spyOn(cluster, 'createInstance').mockImplementation((draft) => {
-      world.stop.abort()
-      return create(draft)
-    })
-    await world.reconcile(seen(...Array.from({ length: 100 }, (_, index) => `foo${index}`)))
-    // Those that were under way.
-    expect(creating.mock.calls.length).toBeLessThanOrEqual(16)
   })
 })
 
@@ -266,24 +234,16 @@ describe('the fields of a shared Instance', () => {
     await world.clock.advance(4000)
     expect(await world.reconcile()).toEqual({ requeueAfterMs: 1000 })
     expect(world.spec()?.capacity).toBe(1)
-    // The plugin of the next agent does not wait.
+    // The plugin of the next agent does not wait. The agent before may have wished to leave.
     world.make()
+    const stay = vi.spyOn(cluster, 'stayInInstance')
     const calls = await world.callsOf(() => world.reconcile())
     expect(calls).toContain(`serve ${world.name('foo0')}`)
+    expect(stay).toHaveBeenCalledWith(world.at('foo0'))
     await world.clock.advance(4000)
     await world.clock.advance(1000)
     expect(await world.reconcile()).toEqual({})
     expect(world.spec()).toMatchObject({ ...asOthersSee, capacity: 3 })
-  })
-
-  it('A11 keep this node while its plugin is back before a new capacity', async () => {
-    await becomeLast()
-    const stay = vi.spyOn(cluster, 'stayInInstance')
-    world.make()
-    await cluster.updateInstance(world.at('foo0'), asOthersSee)
-    await world.edit({ capacity: 3 })
-    await world.reconcile()
-    expect(stay).toHaveBeenCalledWith(world.at('foo0'))
   })
 
   it('A11 keep the capacity if the cache is behind an edit that another follows', async () => {
@@ -354,19 +314,6 @@ describe('the resources of Instances', () => {
     expect(calls.filter((call) => !call.startsWith('serve'))).toEqual([`withdraw ${world.key}`])
     expect(calls.at(-1)).toBe(`serve ${world.name('foo0')}`)
     expect(cluster.instances.get(world.at('foo0'))).toBe(before)
-  })
-})
-
-describe('two devices with one short digest', () => {
-  const ids = collidingIds()
-
-  it('are reported once if the second finds no name of its own', async () => {
-    world = await ReconcilerHarness.open('l'.repeat(47) as ConfigurationName)
-    for (const _ of [1, 2]) await world.reconcile(seen(...ids))
-    expect(world.cluster.instances.list()).toHaveLength(1)
-    const collisions = [{ kept: ids[0], refused: ids[1] }]
-    expect(world.reconciler.view(world.key).collisions).toMatchObject(collisions)
-    expect(world.cluster.events).toMatchObject([{ reason: 'DigestCollision' }])
   })
 })
 

@@ -1,67 +1,106 @@
 import type { Instance } from '@akrijs/api'
-import type { ObjectKey } from '@akrijs/kube/objects'
-import type { ReconcileResult } from '@akrijs/kube/queue'
-import { Listeners } from '@akrijs/runtime'
+import { keyOf, type ObjectKey } from '@akrijs/kube/objects'
+import { ReconcileQueue, type ReconcileResult } from '@akrijs/kube/queue'
 import {
   ConfigurationInstances,
-  type ConfigurationInstancesOptions,
+  type InstanceReconcilerOptions,
   isUnchanged,
 } from './configuration-instances.js'
 import { isOwnedBy } from './existing-instances.js'
-import { leaveInstance } from './instance-writes.js'
+import { leaveInstance } from './instance-work.js'
 import { type InstancesView, instancesView, NO_PLAN } from './instances-view.js'
 import { inParallel, throwFirst } from './parallel-work.js'
+
+/**
+ * A change waits so many milliseconds for further changes before its reconcile. Requests of the
+ * kubelet have the processor first.
+ */
+const GATHER_MS = 10
+/** The same for registrations of plugins: those of thousands of plugins fail together. */
+const REGISTRATIONS_MS = 1000
 
 /**
  * Keeps the Instances and the device plugins of this node in step with discovered devices. Each
  * pass compares all that should be there with all that is there.
  */
 export class InstanceReconciler {
-  readonly #options: ConfigurationInstancesOptions
+  readonly #options: InstanceReconcilerOptions
   readonly #served = new Map<ObjectKey, ConfigurationInstances>()
-  readonly #changed = new Listeners<[configuration: ObjectKey]>()
+  readonly #queue: ReconcileQueue<ObjectKey>
 
-  constructor(options: ConfigurationInstancesOptions) {
+  constructor(options: InstanceReconcilerOptions) {
+    const { configurations, discovery, instances, plugins, book, clock, log, signal } = options
     this.#options = options
-    options.instances.onChange((configuration, name, isMinor) => {
-      const isPlan = this.#served.get(configuration)?.instanceChanged(name, isMinor) ?? true
-      if (isPlan) this.#changed.tell(configuration)
-    }, options.signal)
+    const queue = new ReconcileQueue<ObjectKey>({
+      clock,
+      gatherMs: GATHER_MS,
+      reconcile: (key) => this.#reconcileAndReport(key),
+      onError: (configuration, error, retryInMs) =>
+        log.warn({ configuration, err: error, retryInMs }, 'reconcile failed'),
+    })
+    this.#queue = queue
+    configurations.onChange((key) => queue.add(key), signal)
+    // A device is offered at once. What else changes then is gathered.
+    discovery.onChange((key) => queue.add(key, this.#isBehind(key) ? 0 : GATHER_MS), signal)
+    instances.onChange((key, name, isMinor) => {
+      if (this.#served.get(key)?.instanceChanged(name, isMinor) ?? true) queue.add(key)
+    }, signal)
+    plugins.onRegistrationChange((key) => queue.add(key, REGISTRATIONS_MS), signal)
+    book.onLoss((device) => {
+      for (const { metadata } of configurations.list())
+        if (metadata.name === device.configuration) queue.add(keyOf({ metadata }))
+    }, signal)
   }
 
-  /** Calls back after a change of an Instance that may change the plan of its Configuration. */
-  onChange(listener: (configuration: ObjectKey) => void, signal: AbortSignal): void {
-    this.#changed.add(listener, signal)
+  /** How many Configurations wait for their turn. */
+  get queued(): number {
+    return this.#queue.depth
+  }
+
+  /** Reconciles all Configurations, and each again after a change, until the signal is aborted. */
+  run(signal: AbortSignal): Promise<void> {
+    // Also those that are not accepted: their status names the reason.
+    for (const configuration of this.#options.cluster.configurations.list())
+      this.#queue.add(keyOf(configuration))
+    return this.#queue.run(signal)
   }
 
   view(key: ObjectKey): InstancesView {
-    return this.#served.get(key)?.view ?? instancesView(NO_PLAN)
-  }
-
-  /** Whether the devices have changed since the last pass. */
-  isBehind(configuration: ObjectKey): boolean {
-    const devices = this.#options.deviceSet(configuration)
-    const before = this.#served.get(configuration)?.devices
-    return devices !== before && devices.devices.size + (before?.devices.size ?? 0) > 0
+    return this.#served.get(key)?.view ?? instancesView(NO_PLAN, [])
   }
 
   async reconcile(key: ObjectKey): Promise<ReconcileResult> {
-    const configuration = this.#options.configurations.get(key)
-    if (configuration === undefined || configuration.metadata.deletionTimestamp !== undefined) {
-      await this.#stopServing(key)
-      return this.#leaveRefused(key)
-    }
+    const found = this.#options.configurations.get(key)
+    const configuration = found?.metadata.deletionTimestamp === undefined ? found : undefined
     const before = this.#served.get(key)
-    if (before?.uid === configuration.metadata.uid) return before.reconcile(configuration)
-    if (before !== undefined) await this.#stopServing(key)
-    const served = new ConfigurationInstances(configuration, this.#options)
+    if (before !== undefined && before.uid !== configuration?.metadata.uid) {
+      await before.stop()
+      this.#served.delete(key)
+    }
+    if (configuration === undefined) return this.#leaveRefused(key)
+    const served = this.#served.get(key) ?? new ConfigurationInstances(configuration, this.#options)
     this.#served.set(key, served)
     return served.reconcile(configuration)
   }
 
-  async #stopServing(key: ObjectKey): Promise<void> {
-    await this.#served.get(key)?.stop()
-    this.#served.delete(key)
+  async #reconcileAndReport(key: ObjectKey): Promise<ReconcileResult> {
+    const { observer, reconciled } = this.#options
+    let failure: unknown
+    try {
+      return await observer.reconciling('Configuration', () => this.reconcile(key))
+    } catch (error) {
+      failure = error
+      throw error
+    } finally {
+      await reconciled(key, failure)
+    }
+  }
+
+  /** Whether the devices have changed since the last pass. */
+  #isBehind(key: ObjectKey): boolean {
+    const devices = this.#options.discovery.deviceSet(key)
+    const before = this.#served.get(key)?.devices
+    return devices !== before && devices.devices.size + (before?.devices.size ?? 0) > 0
   }
 
   /**
@@ -72,9 +111,9 @@ export class InstanceReconciler {
     const { cluster, instances, node, signal } = this.#options
     const refused = cluster.configurations.get(key)
     if (refused === undefined || refused.metadata.deletionTimestamp !== undefined) return {}
-    const joined = [...instances.of(key)].filter(
-      (instance) => isOwnedBy(instance, refused) && instance.spec.nodes.includes(node),
-    )
+    const joined = instances
+      .of(key)
+      .filter((each) => isOwnedBy(each, refused) && each.spec.nodes.includes(node))
     let soonest = Infinity
     const leave = async (instance: Instance) => {
       const wait = await leaveInstance(this.#options, { instance, device: 'gone' })

@@ -1,7 +1,12 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { Instance } from '@akrijs/api'
-import type { NodeName } from '@akrijs/kube/objects'
-import type { PlannedInstance } from './instance-plan.js'
+import type { Configuration, Instance } from '@akrijs/api'
+import { keyOf, type NodeName } from '@akrijs/kube/objects'
+import type { Clock, Logger } from '@akrijs/runtime'
+import type { Cluster } from '../cluster/cluster.js'
+import type { AllocationLedger } from '../slots/allocation-ledger.js'
+import { deviceIdAnnotation } from './existing-instances.js'
+import { cdiName } from './instance-name.js'
+import type { LeftInstance, PlannedInstance } from './instance-plan.js'
 
 /**
  * What a node does about an Instance. `serve`: only its plugin is missing. `capacity N`: the node
@@ -25,6 +30,17 @@ const LONGEST_CREATION_MS = 5000
  * milliseconds.
  */
 const FIRST_NODE_MS = 5000
+/** When a node looks again that has asked to join or to leave an Instance, in milliseconds. */
+const ASKED_MS = 5000
+
+export interface InstanceWorkOptions {
+  readonly cluster: Cluster
+  /** The claims of running containers in a recreated Instance. */
+  readonly ledger: AllocationLedger
+  readonly node: NodeName
+  readonly clock: Clock
+  readonly log: Logger
+}
 
 /** The write that this node makes so that the Instance follows its plan. */
 export function writeTo(
@@ -43,24 +59,18 @@ export function writeTo(
   return isSame ? undefined : 'update'
 }
 
-interface Others {
-  readonly node: NodeName
-  /** How many nodes the cluster has at least. */
-  readonly knownNodes: number
-  /** Of [0, 1). */
-  random(): number
-}
-
 /**
  * How long the work waits, in milliseconds: all nodes would write at the same moment when a shared
- * device comes or goes. The node that creates the Instance first spares the others a refused
+ * device comes or goes. The node that creates the Instance first saves the others a refused
  * request.
+ * @param random of [0, 1)
  */
 export function waitMs(
   work: InstanceWork,
   instance: Instance | undefined,
   isShared: boolean,
-  { node, knownNodes, random }: Others,
+  { node, cluster: { knownNodes } }: Pick<InstanceWorkOptions, 'node' | 'cluster'>,
+  random: () => number,
 ): number {
   if (work === 'create' && isShared && knownNodes > 1)
     return random() * Math.min(LONGEST_CREATION_MS, CREATION_MS * (knownNodes - 1))
@@ -75,4 +85,61 @@ export function leaveWaitMs({ spec: { nodes } }: Instance, node: NodeName): numb
   if (nodes.length < LARGE || place < 0) return 0
   const behind = nodes.length - 1 - place
   return Math.min(LEAVE_MS, LONGEST_LEAVE_MS / nodes.length) * behind
+}
+
+/**
+ * Makes an Instance follow the plan.
+ * @returns when to look again, in milliseconds; infinite if an event comes first
+ */
+export async function writeInstance(
+  { cluster, ledger, node, log }: InstanceWorkOptions,
+  configuration: Configuration,
+  planned: PlannedInstance,
+  work: InstanceWork,
+): Promise<number> {
+  const { key, name: instance, capacity, device, properties } = planned
+  const deviceUsage = ledger.claimsIn(instance)
+  if (work === 'create') {
+    const { namespace, name } = configuration.metadata
+    const outcome = await cluster.createInstance({
+      ...{ name: instance, namespace, owner: configuration },
+      annotations: deviceIdAnnotation(device.id),
+      spec: {
+        ...{ configurationName: name, cdiName: cdiName(name, planned.digest), capacity },
+        ...{ brokerProperties: properties, shared: planned.shared, nodes: [node], deviceUsage },
+      },
+    })
+    // Otherwise another node was first, or an Instance of that name is being deleted. Its change
+    // starts a reconcile.
+    if (outcome === 'created') log.info({ instance, device: device.id }, 'instance created')
+  } else if (work === 'join') {
+    const outcome = await cluster.joinInstance(key, node, deviceUsage)
+    if (outcome === 'asked') return ASKED_MS
+    if (outcome === 'joined') log.info({ instance }, 'instance joined')
+  } else if (work === 'update') {
+    const outcome = await cluster.updateInstance(key, { capacity, brokerProperties: properties })
+    if (outcome === 'updated') log.info({ instance }, 'instance updated')
+  } else if (work !== 'serve') {
+    // The agent of the first node may be down. The cache of this node may be behind an edit.
+    const now = await cluster.readConfiguration(keyOf(configuration))
+    const isPresent =
+      now?.metadata.uid === configuration.metadata.uid && now.spec.capacity === capacity
+    if (isPresent && (await cluster.updateInstance(key, { capacity })) === 'updated')
+      log.info({ instance, capacity }, 'instance updated for its first node')
+  }
+  return Infinity
+}
+
+/** @returns when to look again, in milliseconds; infinite if an event comes first */
+export async function leaveInstance(
+  { cluster, ledger, node, log }: InstanceWorkOptions,
+  { instance, device }: LeftInstance,
+): Promise<number> {
+  const { name } = instance.metadata
+  // A container may have started since the plan. The change of the Instance makes another plan.
+  if (device === 'renamed' && Object.keys(ledger.claimsIn(name)).length > 0) return Infinity
+  const outcome = await cluster.leaveInstance(keyOf(instance), node)
+  if (outcome === 'asked') return ASKED_MS
+  log.info({ instance: name, outcome }, 'instance left')
+  return Infinity
 }

@@ -1,6 +1,5 @@
 import type { InstanceName } from '@akrijs/api'
-import type { DigestCollision } from './device-names.js'
-import type { InstancePlan, PlannedInstance, TakenName } from './instance-plan.js'
+import type { InstancePlan } from './instance-plan.js'
 import type { NameRefusal } from './resource-names.js'
 
 /** An Instance that is being deleted while its device is there. */
@@ -10,27 +9,20 @@ export interface HeldInstance {
 }
 
 /** What the status of a Configuration says of its Instances on this node. */
-export interface InstancesView {
-  /** Devices without an Instance, because other devices have their digests. */
-  readonly collisions: readonly DigestCollision[]
+export interface InstancesView extends Pick<InstancePlan, 'served' | 'collisions' | 'taken'> {
   /** Resources that are not offered, because their names are new. */
   readonly refusals: readonly NameRefusal[]
-  /** Devices without an Instance, because an older Configuration has its name. */
-  readonly taken: readonly TakenName[]
   /** The Instances whose deletion keeps a device from being offered. */
   readonly held: readonly HeldInstance[]
   /**
-   * How many devices have an Instance. A shared Instance counts before it names this node: then
-   * nodes that wait to join all at once do not report twice.
+   * How many devices have an Instance, also one that does not name this node yet: then nodes that
+   * wait to join all at once do not report twice.
    */
   readonly present: number
-  /** The Instances that this node serves. */
-  readonly served: ReadonlyMap<InstanceName, PlannedInstance>
 }
 
-/** Before the first pass. Any change of an Instance may count. */
+/** Before the first pass. */
 export const NO_PLAN: InstancePlan = {
-  of: 0,
   served: new Map(),
   left: new Map(),
   collisions: [],
@@ -39,15 +31,16 @@ export const NO_PLAN: InstancePlan = {
 }
 
 export function instancesView(
-  plan: InstancePlan,
-  refusals: readonly NameRefusal[] = [],
+  { collisions, taken, served }: InstancePlan,
+  refusals: readonly NameRefusal[],
 ): InstancesView {
-  const { collisions, taken, served } = plan
   const held: HeldInstance[] = []
   let present = 0
-  for (const { name, presence, existing } of served.values()) {
-    if (presence !== 'absent') present++
-    if (presence === 'held') held.push({ name, finalizers: existing?.metadata.finalizers ?? [] })
+  for (const { name, existing } of served.values()) {
+    if (existing === undefined) continue
+    const { deletionTimestamp, finalizers = [] } = existing.metadata
+    present++
+    if (deletionTimestamp !== undefined) held.push({ name, finalizers })
   }
-  return { collisions, refusals: refusals, taken, held, present, served }
+  return { collisions, refusals, taken, held, present, served }
 }

@@ -81,6 +81,7 @@ describe('the Instances of a node', () => {
   })
 
   it.each<[string, () => Promise<void> | void]>([
+    ['their agent ends', () => world.stop.abort()],
     ['their Configuration is deleted', () => cluster.apply()],
     ['their Configuration is edited', () => world.edit({ capacity: 3 })],
     [

@@ -51,4 +51,6 @@ export interface InstancePlugins {
    * device.
    */
   withdraw(name: InstanceName, isGone: boolean): Promise<void>
+  /** Calls back after the problems of a Configuration with the kubelet have changed. */
+  onRegistrationChange(listener: (configuration: ObjectKey) => void, signal: AbortSignal): void
 }

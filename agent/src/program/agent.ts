@@ -1,7 +1,6 @@
 import { setMaxListeners } from 'node:events'
 import type { Compatibility, Configuration } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
-import { ReconcileQueue } from '@akrijs/kube/queue'
 import { type Clock, Closer, type Logger } from '@akrijs/runtime'
 import { HandlerAccess } from '../access/handler-access.js'
 import { BrokerInfo } from '../broker-info/broker-info.js'
@@ -141,13 +140,17 @@ async function startParts(options: AgentOptions, closer: Closer, signal: AbortSi
 
   const access = options.access ?? new HandlerAccess({ paths: new KernelDeviceNodes() })
   const rankDevices = (configuration: Configuration) =>
-    deviceRanks({ configuration, node, instances: instances.of(keyOf(configuration)) })
+    deviceRanks(configuration, instances.of(keyOf(configuration)), node)
   const discovery = closer.own(new Discovery({ ...shared, access, rankDevices }))
   await discovery.restore(remembered.discovery)
   const state = savedState({ ...shared, checkpoint, discovery })
-  const deviceSet = (key: ObjectKey) => discovery.deviceSet(key)
-  const reconciler = new InstanceReconciler({ ...shared, plugins, names, deviceSet })
-  const status = new StatusReporter({ ...shared, discovery, reconciler, plugins })
+  const reconciled = (key: ObjectKey, failure: unknown): Promise<void> => {
+    offer.tried(key)
+    return status.report(key, failure)
+  }
+  const parts = { ...shared, discovery, plugins }
+  const reconciler = new InstanceReconciler({ ...parts, names, reconciled })
+  const status = new StatusReporter({ ...parts, reconciler })
   const withDevices = configurations.list().filter(hasDevicesIn(remembered)).map(keyOf)
   const offer = new RememberedOffer(withDevices, options.clock, signal)
 
@@ -157,66 +160,17 @@ async function startParts(options: AgentOptions, closer: Closer, signal: AbortSi
   const sockets = closer.own(new Closer())
   const registration = await serveRegistrations(options, registry, sockets)
   const restored = registration.restore(remembered.handlers)
-  const served = { sockets, registration, restored, plugins, brokerInfo }
-  return { ...shared, ...served, slots, discovery, reconciler, status, state, offer }
+  return { ...parts, sockets, registration, restored, brokerInfo, slots, reconciler, state, offer }
 }
 
 type Parts = Awaited<ReturnType<typeof startParts>>
 
-/**
- * A change waits so many milliseconds for further changes before its reconcile. Requests of the
- * kubelet have the processor first.
- */
-const GATHER_MS = 10
-/** The same for registrations of plugins: those of thousands of plugins fail together. */
-const REGISTRATIONS_MS = 1000
-
-/**
- * Reconciles a Configuration, and reports its status, after a change of the Configuration, its
- * devices, its Instances, the registrations of its plugins, or its lost devices.
- */
-function configurationQueue(parts: Parts): ReconcileQueue<ObjectKey> {
-  const { configurations, discovery, reconciler, plugins, observer, clock, log, signal } = parts
-  const queue = new ReconcileQueue<ObjectKey>({
-    clock,
-    gatherMs: GATHER_MS,
-    async reconcile(key) {
-      let failure: unknown
-      try {
-        return await observer.reconciling('Configuration', () => reconciler.reconcile(key))
-      } catch (error) {
-        failure = error
-        throw error
-      } finally {
-        parts.offer.tried(key)
-        await parts.status.report(key, failure)
-      }
-    },
-    onError: (configuration, error, retryInMs) =>
-      log.warn({ configuration, err: error, retryInMs }, 'reconcile failed'),
-  })
-  const add = (key: ObjectKey) => queue.add(key)
-  configurations.onChange(add, signal)
-  // A device is offered at once. What else changes then is gathered.
-  discovery.onChange((key) => queue.add(key, reconciler.isBehind(key) ? 0 : GATHER_MS), signal)
-  reconciler.onChange(add, signal)
-  plugins.onRegistrationChange((key) => queue.add(key, REGISTRATIONS_MS), signal)
-  parts.book.onLoss((device) => {
-    for (const { metadata } of configurations.list())
-      if (metadata.name === device.configuration) queue.add(keyOf({ metadata }))
-  }, signal)
-  return queue
-}
-
 /** Runs the parts until the end of the agent. */
 function runParts(parts: Parts, closer: Closer, stop: AbortController): Agent {
-  const { cluster, clock, log, node, signal } = parts
-  const { registry, discovery, plugins, slots, state, offer, registration } = parts
-  const queue = configurationQueue(parts)
+  const { clock, log, node, signal, registry, discovery, plugins } = parts
+  const { reconciler, slots, state, offer, registration } = parts
   discovery.start()
-  // Configurations that are not accepted too: their status names the reason.
-  for (const configuration of cluster.configurations.list()) queue.add(keyOf(configuration))
-  const running = [queue.run(signal), slots.run(signal), parts.restored]
+  const running = [reconciler.run(signal), slots.run(signal), parts.restored]
   closer.add(async () => {
     await parts.sockets.close()
     await state.save()
@@ -237,8 +191,8 @@ function runParts(parts: Parts, closer: Closer, stop: AbortController): Agent {
     plugins,
     offered: offer.made,
     queued: (kind) => {
-      const brokerInfo = parts.brokerInfo?.queued ?? 0
-      return { Configuration: queue.depth, Claims: slots.queued, BrokerInfo: brokerInfo }[kind]
+      const [Configuration, Claims] = [reconciler.queued, slots.queued]
+      return { Configuration, Claims, BrokerInfo: parts.brokerInfo?.queued ?? 0 }[kind]
     },
     healthy: () => liveness.problem(),
     close: () => closer.close(),

@@ -170,12 +170,18 @@ describe('Ready of a node', () => {
       'has the owner of a name before a collision and before lost devices',
       {
         devices: lost,
-        collisions: [{ digest: 'a19705', kept: 'a', refused: 'b' }],
+        collisions: [{ kept: 'a', refused: 'b' }],
         taken: [{ device: 'foo0', owner: objectKey('line', 'cam-8120fe') }],
       },
       'False NameTaken: device "foo0" has no Instance: the older Configuration line/cam-8120fe ' +
         'has its name, and resources are named without a namespace; choose another name for one ' +
         'of the two Configurations',
+    ],
+    [
+      'counts the devices without a name of their own',
+      { devices: lost, collisions: [...'bca'].map((refused) => ({ kept: 'x', refused })) },
+      'False DigestCollision: devices "x" and "a" have the same digest; the second has no ' +
+        'Instance; 2 more devices have none',
     ],
     [
       'has refused devices before lost ones',
@@ -205,7 +211,7 @@ describe('Ready of a node', () => {
 
   it('names the same of several problems in any order: each change is an Event', () => {
     const ids = ['b', 'a', 'c']
-    const collisions = ids.map((id) => ({ digest: id, kept: 'x', refused: id }))
+    const collisions = ids.map((id) => ({ kept: 'x', refused: id }))
     const held = ids.map((id) => ({ name: `cam-${id}` as InstanceName, finalizers: [id] }))
     const taken = ids.map((id) => ({ device: id, owner: objectKey('line', 'cam') }))
     const refused = ids.map((id) => ({ device: { id, hash: '' }, healthy: false, refusal: 'no' }))

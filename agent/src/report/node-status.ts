@@ -153,14 +153,12 @@ function nameTaken({ taken }: StatusInput): Finding | undefined {
 
 function digestCollision({ collisions }: StatusInput): Finding | undefined {
   const collision = firstBy(collisions, ({ refused }) => refused)
-  return (
-    collision && [
-      'False',
-      'DigestCollision',
-      `devices ${JSON.stringify(collision.kept)} and ${JSON.stringify(collision.refused)} ` +
-        'have the same digest; the second has no Instance',
-    ]
-  )
+  if (collision === undefined) return undefined
+  const [kept, refused] = [JSON.stringify(collision.kept), JSON.stringify(collision.refused)]
+  const message = `devices ${kept} and ${refused} have the same digest; the second has no Instance`
+  const others = collisions.length - 1
+  const more = others > 0 ? `; ${others} more devices have none` : ''
+  return ['False', 'DigestCollision', `${message}${more}`]
 }
 
 function notRegistered({ registrations }: StatusInput): Finding | undefined {

@@ -16,6 +16,7 @@ import { deviceDigest } from '../instances/instance-name.js'
 import { InstanceReconciler } from '../instances/instance-reconciler.js'
 import type { InstancePlugins, ServedInstance } from '../instances/served-instance.js'
 import { DEVICE_BOUNDS } from '../limits.js'
+import { noopObserver } from '../report/observer.js'
 import { AllocationLedger } from '../slots/allocation-ledger.js'
 import type { LostDevice } from '../slots/slot-book.js'
 import { MemoryCluster } from './memory-cluster.js'
@@ -40,6 +41,8 @@ export class ReconcilerHarness {
   readonly refused = new Set<string>()
   /** Of all plugins. */
   registered: Promise<void> = Promise.resolve()
+  /** Reports new devices to the queue of the reconciler. */
+  devicesChanged = () => {}
   /** Ends the agent. */
   readonly stop = new AbortController()
   devices = seen('foo0')
@@ -63,6 +66,7 @@ export class ReconcilerHarness {
       this.calls.push(`withdraw ${isGone ? 'gone ' : ''}${name}`)
       this.served.delete(name)
     },
+    onRegistrationChange: () => {},
   }
   configuration: Configuration
   readonly #instances: InstanceIndex
@@ -98,10 +102,16 @@ export class ReconcilerHarness {
       ...{ cluster: this.cluster, instances: this.#instances, bounds, node: this.node },
       configurations: new AcceptedConfigurations(configurations, signal),
       ...{ plugins: this.plugins, ledger: this.ledger, clock: this.clock, log: silentLogger },
-      book: { lose: (device: LostDevice) => void this.lost.push(device) },
+      book: { lose: (device: LostDevice) => void this.lost.push(device), onLoss: () => {} },
+      discovery: {
+        deviceSet: () => this.devices,
+        onChange: (listener: (configuration: ObjectKey) => void) => {
+          this.devicesChanged = () => listener(this.key)
+        },
+      },
+      ...{ observer: noopObserver, reconciled: async () => {} },
       signal: this.stop.signal,
       random: () => 0.5,
-      deviceSet: () => this.devices,
       names: {
         admit: ({ name, isKnown }: { name: string; isKnown: boolean }) =>
           this.refused.has(name) && !isKnown
