@@ -75,7 +75,7 @@ export class ConfigurationInstances {
   #plan = NO_PLAN
   /** The devices of the plan; undefined if there is no plan of the present Configuration. */
   #devices: DeviceSet | undefined
-  /** Whether the plan lacks a change of the Configuration or of an Instance. */
+  /** Whether the plan lacks a change of an Instance. */
   #isOutdated = false
   readonly #running = new Map<InstanceName, RunningInstance>()
   /** The names of the resources that are offered. */
@@ -128,7 +128,6 @@ export class ConfigurationInstances {
 
   async reconcile(configuration: Configuration): Promise<ReconcileResult> {
     const { clock, configurations, discovery, signal } = this.#options
-    this.#isOutdated ||= !isUnchanged(configuration, this.#configuration)
     this.#configuration = configuration
     this.#refusals = []
     this.#soonest = Infinity
@@ -197,8 +196,8 @@ export class ConfigurationInstances {
     const devices = discovery.deviceSet(this.#key)
     const takenNames = configurations.takenNames(configuration)
     const before = this.#plan
-    const isSame = this.#devices === devices && takenNames.size + before.taken.length === 0
-    if (isSame && !this.#isOutdated) return
+    const isSame = this.#devices === devices && before.of === configuration.metadata.generation
+    if (isSame && !this.#isOutdated && takenNames.size + before.taken.length === 0) return
     this.#isOutdated = false
     this.#devices = undefined
     this.#plan = await planInstances({

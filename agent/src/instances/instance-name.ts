@@ -43,7 +43,8 @@ export interface DigestedName {
 export class DeviceDigests {
   readonly #configuration: ConfigurationName
   readonly #node: NodeName
-  readonly #kept = new Map<string, DigestedName>()
+  /** By the id of the device: those of each kind. */
+  readonly #kept = new Map<string, Map<string, DigestedName>>()
 
   constructor(configuration: ConfigurationName, node: NodeName) {
     this.#configuration = configuration
@@ -52,17 +53,18 @@ export class DeviceDigests {
 
   /** Begins a plan. Devices that always change must not fill the memory. */
   begin(devices: number): void {
-    if (this.#kept.size > 4 * devices) this.#kept.clear()
+    for (const kept of this.#kept.values()) if (kept.size > 2 * devices) kept.clear()
   }
 
   of(id: string, shared: boolean, length: DigestLength = 'short'): DigestedName {
-    const key = `${length} ${shared} ${id}`
-    const kept = this.#kept.get(key)
-    if (kept !== undefined) return kept
+    const kind = shared ? length : `local ${length}`
+    const kept = this.#kept.get(kind) ?? new Map<string, DigestedName>()
+    const before = kept.get(id)
+    if (before !== undefined) return before
     const place = shared ? ({ shared } as const) : ({ shared, node: this.#node } as const)
     const digest = deviceDigest(id, place, length)
     const named = { digest, name: instanceName(this.#configuration, digest) }
-    this.#kept.set(key, named)
+    this.#kept.set(kind, kept.set(id, named))
     return named
   }
 }

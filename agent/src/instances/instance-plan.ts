@@ -17,6 +17,8 @@ import type { ServedInstance } from './served-instance.js'
 
 /** What this node does about the Instances of one Configuration. */
 export interface InstancePlan {
+  /** The generation of the Configuration. */
+  readonly of: number
   readonly served: Map<InstanceName, PlannedInstance>
   readonly left: ReadonlyMap<InstanceName, LeftInstance>
   readonly collisions: readonly DigestCollision[]
@@ -89,8 +91,7 @@ export async function planInstances(input: InstancePlanInput): Promise<InstanceP
     }),
   )
   const naming = { ...input, existing, longNames }
-  const hashOf = ({ device, shared, healthy }: DiscoveredDevice) =>
-    `${metadata.generation} ${shared} ${healthy} ${device.hash}`
+  const alike = before?.of === metadata.generation ? before.served : undefined
   const served = new Map<InstanceName, PlannedInstance>()
   const collisions: DigestCollision[] = []
   const taken: TakenName[] = []
@@ -107,15 +108,15 @@ export async function planInstances(input: InstancePlanInput): Promise<InstanceP
       capacity: spec.capacity,
       hasResource: spec.offer !== 'configuration',
       properties: { ...found.device.properties, ...spec.brokerProperties },
-      hash: hashOf(found),
+      hash: `${metadata.generation} ${found.shared} ${found.healthy} ${found.device.hash}`,
       existing: existing(name),
     })
   for await (const some of inTurns(slices(await byShortName(input))))
     for (const [short, bucket] of some) {
       const isContested = bucket.length > 1 || bucket.some((each) => mayKeepLongName(each, naming))
       if (isContested) claimed.add(short)
-      const last = isContested || takenNames.has(short) ? undefined : before?.served.get(short)
-      if (last?.hash === hashOf(bucket[0]) && instances.get(last.key) === last.existing) {
+      const last = isContested || takenNames.has(short) ? undefined : alike?.get(short)
+      if (last && isPlanOf(last, bucket[0]) && instances.get(last.key) === last.existing) {
         served.set(short, last)
         continue
       }
@@ -126,7 +127,13 @@ export async function planInstances(input: InstancePlanInput): Promise<InstanceP
         else taken.push({ device: each.found.device.id, owner: keyOf(owner) })
       }
     }
-  return { served, left: planLeaves(input, served), collisions, taken, claimed }
+  const left = planLeaves(input, served)
+  return { of: metadata.generation, served, left, collisions, taken, claimed }
+}
+
+function isPlanOf(planned: PlannedInstance, { device, shared, healthy }: DiscoveredDevice) {
+  const isSame = planned.shared === shared && planned.healthy === healthy
+  return isSame && planned.device.hash === device.hash
 }
 
 /** Devices with the same short digest, and so the same short name: nearly always one. */

@@ -23,6 +23,7 @@ export interface InstancesView extends Pick<InstancePlan, 'served' | 'collisions
 
 /** Before the first pass. */
 export const NO_PLAN: InstancePlan = {
+  of: 0,
   served: new Map(),
   left: new Map(),
   collisions: [],
