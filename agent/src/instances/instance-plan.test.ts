@@ -256,6 +256,7 @@ describe('the next plan', () => {
   const place = fc.nat({ max: names.length - 1 })
   const device = fc.record({
     healthy: fc.boolean(),
+    shared: fc.boolean(),
     properties: fc.constantFrom<Record<string, string>>({}, { A: '1' }),
   })
   const instance = fc.record({
@@ -309,7 +310,7 @@ describe('the next plan', () => {
     let updated = 0
     const digests = new DeviceDigests('lab' as ConfigurationName, node)
     // The claims of two Instances of one device decide which of them it keeps.
-    const seenFirst = { place: 0, device: { healthy: true, properties: {} } }
+    const seenFirst = { place: 0, device: { healthy: true, shared: true, properties: {} } }
     const unused = { place: 0, instance: { nodes: ['node-a'], usage: '', metadata: {} } }
     const usedByShort = { place: 0, instance: { ...unused.instance, usage: 'node-b' } }
     await fc.assert(
@@ -334,6 +335,7 @@ interface Change {
   readonly place?: number
   readonly device?: {
     readonly healthy: boolean
+    readonly shared: boolean
     readonly properties: Record<string, string>
   } | null
   readonly instance?: object | null | undefined

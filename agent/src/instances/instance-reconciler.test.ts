@@ -273,6 +273,9 @@ describe('the resources of Instances', () => {
     expect(world.reconciler.view(world.key).refusals).toEqual([])
     expect(world.spec('foo1')).toBeDefined()
     expect(world.calls).toContain(`serve ${configuration()}`)
+    // Those of gone devices are no longer offered.
+    await world.reconcile(seen('foo2'))
+    expect(world.offered).toBe(1)
   })
 
   it('are offered whatever the Node has room for, if the Node has their name already', async () => {

@@ -14,6 +14,7 @@ import { AcceptedConfigurations } from '../discovery/accepted-configurations.js'
 import { InstanceIndex } from '../instances/instance-index.js'
 import { deviceDigest } from '../instances/instance-name.js'
 import { InstanceReconciler } from '../instances/instance-reconciler.js'
+import type { NameRequest } from '../instances/resource-names.js'
 import type { InstancePlugins, ServedInstance } from '../instances/served-instance.js'
 import { DEVICE_BOUNDS } from '../limits.js'
 import { noopObserver } from '../report/observer.js'
@@ -39,6 +40,8 @@ export class ReconcilerHarness {
   failing: string | undefined
   /** The names of resources that are refused. */
   readonly refused = new Set<string>()
+  /** How many resources were offered when a name was last asked for. */
+  offered = 0
   /** Of all plugins. */
   registered: Promise<void> = Promise.resolve()
   /** Reports new devices to the queue of the reconciler. */
@@ -113,10 +116,11 @@ export class ReconcilerHarness {
       signal: this.stop.signal,
       random: () => 0.5,
       names: {
-        admit: ({ name, isKnown }: { name: string; isKnown: boolean }) =>
-          this.refused.has(name) && !isKnown
-            ? ({ why: 'full', retryInMs: 60_000 } as const)
-            : undefined,
+        admit: ({ name, offered, isKnown }: NameRequest) => {
+          this.offered = offered
+          const full = { why: 'full', retryInMs: 60_000 } as const
+          return this.refused.has(name) && !isKnown ? full : undefined
+        },
       },
     }
     this.reconciler = new InstanceReconciler(options)
