@@ -14,9 +14,11 @@ import { KubeletUnavailableError, PluginRefusedError } from '../errors.js'
 import type { ServedInstance } from '../instances/served-instance.js'
 import type { KubeletSockets } from '../kubelet/kubelet-sockets.js'
 import { type AgentObserver, noopObserver } from '../report/observer.js'
+import { SlotBook } from '../slots/slot-book.js'
+import { SlotClaims } from '../slots/slot-claims.js'
 import type { MemoryCluster } from '../testing/memory-cluster.js'
+import { NodeEnvironment } from '../testing/node-environment.js'
 import { configurationWith, draftOf, servedWith } from '../testing/objects.js'
-import { PluginEnvironment } from '../testing/plugin-environment.js'
 import { DevicePlugins } from './device-plugins.js'
 
 const node = 'node-a' as NodeName
@@ -42,7 +44,8 @@ const camera = (digest: string) =>
 const served = camera('8120fe')
 const slot = (index: number) => `cam-8120fe-${index}` as SlotName
 
-let home: PluginEnvironment
+let home: NodeEnvironment
+let book: SlotBook
 let cluster: MemoryCluster
 let kubelet: SimulatedKubelet
 let sockets: KubeletSockets
@@ -51,8 +54,9 @@ let clock: ManualClock
 
 beforeEach(async () => {
   clock = new ManualClock()
-  home = await PluginEnvironment.open(clock)
-  ;({ cluster, kubelet, sockets } = home.home)
+  home = await NodeEnvironment.open(clock)
+  ;({ cluster, kubelet, sockets } = home)
+  book = new SlotBook({ cluster, node, kubelet: { pods: kubelet.nodePods }, clock })
   plugins = start()
   await cluster.createInstance(draftOf(configuration, 3, [node], '8120fe'))
 })
@@ -61,12 +65,13 @@ afterEach(async () => {
   vi.restoreAllMocks()
   await plugins.close()
   await kubelet.close()
+  book.close()
   await home.close()
 })
 
 function start(observer: AgentObserver = noopObserver): DevicePlugins {
-  const { book, claims } = home
-  return new DevicePlugins({ book, claims, kubelet: sockets, clock, observer, log: silentLogger })
+  const shared = { book, kubelet: sockets, clock, observer, log: silentLogger }
+  return new DevicePlugins({ ...shared, claims: new SlotClaims({ ...shared, cluster }) })
 }
 /** Waits while the time of the agent passes. */
 const later = (look: () => unknown) =>
@@ -293,7 +298,7 @@ describe('the registration of a device plugin', () => {
     await later(() =>
       expect(problems()).toMatchObject([{ resourceName: resource, isRefused: false }]),
     )
-    kubelet = await SimulatedKubelet.start({ directory: path.join(home.home.directory, 'k') })
+    kubelet = await SimulatedKubelet.start({ directory: path.join(home.directory, 'k') })
     await later(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     expect(problems()).toEqual([])
   })

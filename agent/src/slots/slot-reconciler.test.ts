@@ -1,22 +1,192 @@
-import type { Configuration, Instance, InstanceName } from '@akrijs/api'
-import { objectKey } from '@akrijs/kube/objects'
-import type { ManualClock } from '@akrijs/runtime/testing'
+import type {
+  Configuration,
+  ConfigurationName,
+  Instance,
+  InstanceName,
+  SlotName,
+} from '@akrijs/api'
+import { type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
+import { aborted, silentLogger } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { servedWith } from '../testing/objects.js'
-import {
-  holds,
-  holdsAny,
-  key,
-  pod,
-  SlotReconcilerHarness,
-  slot,
-} from '../testing/slot-reconciler-harness.js'
+import type { SlotsInUse } from '../cluster/cluster.js'
+import { ObjectStore } from '../cluster/object-store.js'
+import { KubeletUnavailableError } from '../errors.js'
+import type { NodePods, PodAllocation } from '../kubelet/kubelet.js'
+import { noopObserver } from '../report/observer.js'
+import { instanceWith, servedWith } from '../testing/objects.js'
+import { type LostDevice, SlotBook } from './slot-book.js'
+import { SlotClaims } from './slot-claims.js'
+import { SlotReconciler } from './slot-reconciler.js'
 
-let node: SlotReconcilerHarness
+const NODE = 'node-a' as NodeName
+const key = objectKey('default', 'cam-8120fe')
+const pod = objectKey('default', 'pod')
+const slot = (index: number) => `cam-8120fe-${index}` as SlotName
+const holds = (...ids: string[]) => new Map([['akri.sh/cam-8120fe', [{ pod, ids: new Set(ids) }]]])
+const holdsAny = (...ids: string[]) => new Map([['akri.sh/cam', [{ pod, ids: new Set(ids) }]]])
+
+/**
+ * The slot reconciler of `node-a`, with a cluster and a kubelet that a test controls: the Instance
+ * `cam-8120fe`, and a Pod that may use its slots by both resources.
+ */
+class TestNode {
+  readonly clock = new ManualClock(1_000_000)
+  readonly instances = new ObjectStore<Instance>()
+  readonly configurations = new ObjectStore<Configuration>()
+  readonly stop = new AbortController()
+  /** The list of the kubelet; undefined while the kubelet refuses. */
+  listed: Map<string, PodAllocation[]> | undefined = new Map()
+  /** The Pods that request a resource, and for how many ids; undefined if Pods are not watched. */
+  users: Map<ObjectKey, number> | undefined
+  /** Whether all Pods have been seen. */
+  synced = true
+  readonly ended = new Set<ObjectKey>()
+  /** The slots that containers use, as they were last reported. */
+  used: SlotsInUse = new Map()
+  /** The writes: the slot and its new claim. */
+  readonly written: string[] = []
+  readonly events: string[] = []
+  /** The messages of the log at level info. */
+  readonly messages: string[] = []
+  /** How often the kubelet was asked. */
+  asked = 0
+  /** The reports of a broker are read before its slot is released. */
+  beforeRelease: (slot: SlotName) => Promise<unknown> = async () => {}
+  /** Whether the API server refuses. */
+  failing = false
+  /** Whether the kubelet does not answer. */
+  hanging = false
+  /** The kubelet answers after this. */
+  busy: Promise<unknown> = Promise.resolve()
+  /** Called back after a Pod has ended or was deleted. */
+  podGone = () => {}
+  /** The fields of the Instance besides its claims. */
+  #spec: Partial<Instance['spec']> = {}
+  #ran: Promise<void> | undefined
+  readonly #pods = this.#nodePods()
+  readonly book = new SlotBook({
+    ...{ cluster: { instances: this.instances }, node: NODE, clock: this.clock },
+    kubelet: { pods: this.#pods },
+  })
+  readonly ledger = this.book.allocations
+  readonly claims = new SlotClaims({
+    cluster: { claimSlot: async () => ({ outcome: 'claimed' }), releaseSlot: async () => 'gone' },
+    ...{ clock: this.clock, observer: noopObserver },
+    book: { node: NODE, served: () => servedWith(), allocations: { record: () => {} } },
+  })
+  readonly reconciler = new SlotReconciler({
+    ...{ clock: this.clock, node: NODE, claims: this.claims, book: this.book },
+    observer: noopObserver,
+    log: { ...silentLogger, info: (_fields, message) => this.messages.push(message) },
+    brokerInfo: {
+      flush: async (_key, which) => {
+        await this.beforeRelease(which)
+      },
+    },
+    cluster: {
+      ...{ instances: this.instances, configurations: this.configurations },
+      restoreSlot: async (_key, which, wanted) => {
+        if (this.failing) throw new TypeError('the API server is away')
+        const by = this.usage()[which] ?? ''
+        if (by !== '') return { outcome: 'taken', by }
+        this.#write(which, wanted)
+        return { outcome: 'claimed' }
+      },
+      releaseSlot: async (_key, which, held) => {
+        if (this.usage()[which] !== held) return 'changed'
+        this.#write(which, '')
+        return 'released'
+      },
+      reportSlots: (used) => {
+        this.used = used
+      },
+      recordEvent: ({ regarding: { kind, key: of, uid }, reason, message }) =>
+        this.events.push(`${kind} ${of}${uid ? ` (${uid})` : ''} ${reason}: ${message}`),
+    },
+    kubelet: this.#kubelet(),
+  })
+
+  run(): void {
+    this.#ran = this.reconciler.run(this.stop.signal)
+  }
+
+  async end(): Promise<void> {
+    this.stop.abort()
+    this.book.close()
+    await this.#ran
+  }
+
+  reconcile(): Promise<unknown> {
+    return this.reconciler.reconcile(this.stop.signal)
+  }
+
+  /** Writes the Instance. */
+  put(deviceUsage: Record<string, string>, more: Partial<Instance['spec']> = {}): void {
+    this.#spec = more
+    this.instances.put(instanceWith(deviceUsage, { capacity: 3, ...more }))
+  }
+
+  usage(): Readonly<Record<string, string>> {
+    return this.instances.get(key)?.spec.deviceUsage ?? {}
+  }
+
+  /** Claims a slot, as a plugin does for a container. */
+  claim(which: SlotName): Promise<unknown> {
+    const [advertise, prefer] = [() => [], () => []]
+    const choose = () => [[{ id: which, slot: which, instance: servedWith() }]]
+    const resource = { level: 'instance', name: 'akri.sh/cam-8120fe' } as const
+    return this.claims.allocate({ ...resource, advertise, prefer, choose }, [[which]])
+  }
+
+  lose(device: Omit<LostDevice, 'configuration'>): void {
+    this.book.lose({ ...device, configuration: 'cam' as ConfigurationName })
+  }
+
+  #write(which: SlotName, wanted: string): void {
+    this.written.push(`${which} ${wanted === '' ? 'free' : wanted}`)
+    this.put({ ...this.usage(), [which]: wanted }, this.#spec)
+  }
+
+  #kubelet(): ConstructorParameters<typeof SlotReconciler>[0]['kubelet'] {
+    const watched = () => this.users && this.#pods
+    return {
+      listAllocated: async (signal) => {
+        this.asked++
+        if (this.hanging) await aborted(signal)
+        await this.busy
+        if (this.hanging || this.listed === undefined) throw new KubeletUnavailableError('away')
+        return this.listed
+      },
+      get pods() {
+        return watched()
+      },
+    }
+  }
+
+  #nodePods(): NodePods {
+    const isSynced = () => this.synced
+    return {
+      get synced() {
+        return isSynced()
+      },
+      lagMs: 100,
+      users: (resource) => new Map(resource.startsWith('akri.sh/cam') ? this.users : []),
+      hasEnded: (each) => this.ended.has(each),
+      uidOf: (each) => `uid-of-${each}`,
+      startedAt: (each) => `start-of-${each}`,
+      onChange: (listener) => {
+        this.podGone = () => listener('gone')
+      },
+    }
+  }
+}
+
+let node: TestNode
 let clock: ManualClock
 
 beforeEach(() => {
-  node = new SlotReconcilerHarness()
+  node = new TestNode()
   ;({ clock } = node)
 })
 
