@@ -1,4 +1,4 @@
-import { CONFIGURATIONS, type Configuration } from '@akrijs/api'
+import { CONFIGURATIONS, type Configuration, type ConfigurationName } from '@akrijs/api'
 import { keyOf, Resource } from '@akrijs/kube'
 import { FakeApiServer } from '@akrijs/kube/testing'
 import { silentLogger } from '@akrijs/runtime'
@@ -102,6 +102,18 @@ describe('an invalid Configuration', () => {
     await put({}, { generation: 3 })
     expect([refused, changes, capacity()]).toEqual([2, 3, 2])
     expect(invalid()).toEqual([])
+  })
+
+  it.each<object>([
+    { brokerSpec: { brokerRobotSpec: {} } },
+    { brokerProperties: null, discoveryHandler: null },
+  ])('A25 stops no other: %j', async (spec) => {
+    const name = 'other' as ConfigurationName
+    const other = { ...known, metadata: { ...known.metadata, name, uid: 'other' } }
+    await put(spec, {})
+    server.put(PATH.replace('lab', name), other)
+    await clock.advance(0)
+    expect([configurations.cache.get(keyOf(other))?.spec, refused]).toEqual([known.spec, 1])
   })
 
   it.each([

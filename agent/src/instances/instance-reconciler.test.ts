@@ -203,6 +203,46 @@ describe('the Instances of a node', () => {
     const calls = world.calls.filter((call) => call.endsWith(name))
     expect(calls).toEqual([...created, ...removed, ...created])
   })
+
+  it('A10 A13 are recreated with the claims of containers after their deletion', async () => {
+    await world.reconcile()
+    const at = world.at('foo0')
+    await cluster.joinInstance(at, OTHER)
+    // Of these nodes the first one would write the capacity, and who has left would join.
+    const leaving = async () => {
+      await world.edit({ capacity: 3 })
+      const before = cluster.instances.get(at) ?? expect.fail()
+      const deletionTimestamp = '2026-01-01T00:00:00Z'
+      const deleted: Instance = { ...before, metadata: { ...before.metadata, deletionTimestamp } }
+      cluster.instances.put(deleted)
+      expect(await world.reconcile()).toEqual({})
+      expect(cluster.instances.get(at)).toBe(deleted)
+      expect(world.reconciler.view(world.key).held).toEqual([
+        { name: world.name('foo0'), finalizers: [] },
+      ])
+      cluster.instances.put(before)
+    }
+    await leaving()
+    await cluster.leaveInstance(at, NODE)
+    await leaving()
+    await cluster.leaveInstance(at, OTHER)
+    world.allocate('foo0', world.name('foo0'), world.slot('foo0', 1))
+    await world.reconcile()
+    expect(world.spec()).toMatchObject({ nodes: [NODE], capacity: 3 })
+    expect(world.spec()?.deviceUsage[world.slot('foo0', 1)]).toBe(NODE)
+    expect(world.calls).not.toContain(`withdraw ${world.name('foo0')}`)
+  })
+
+  it('are written no more once the agent ends', async () => {
+    const create = cluster.createInstance.bind(cluster)
+    const creating = vi.spyOn(cluster, 'createInstance').mockImplementation((draft) => {
+      world.stop.abort()
+      return create(draft)
+    })
+    await world.reconcile(seen(...Array.from({ length: 100 }, (_, index) => `foo${index}`)))
+    // Those that were under way.
+    expect(creating.mock.calls.length).toBeLessThanOrEqual(16)
+  })
 })
 
 describe('the fields of a shared Instance', () => {

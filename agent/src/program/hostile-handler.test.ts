@@ -10,12 +10,11 @@ import { eventually } from '../../../test/support/eventually.js'
 import { KernelDeviceNodes } from '../kubelet/kernel-device-nodes.js'
 import { NodeEnvironment } from '../testing/node-environment.js'
 import { manifest } from '../testing/objects.js'
+import { programOptions } from '../testing/program-options.js'
 import type { AgentOptions } from './agent.js'
 import { handlerAccess } from './agent-options.js'
 
 // Attacks of a handler in a Pod of its own: it has the directory of sockets, and nothing else.
-
-const NO_RULES = { handlerMounts: [], handlerDevices: [], handlerEnvironment: [] }
 
 let home: NodeEnvironment
 const serving: HandlerServer[] = []
@@ -30,36 +29,23 @@ afterEach(async () => {
   await home.close()
 })
 
-const startWith = (
-  rules: Partial<Parameters<typeof handlerAccess>[0]> = {},
-  options: Partial<AgentOptions> = {},
-) =>
-  home.start({
-    access: handlerAccess({ ...NO_RULES, ...rules }, new KernelDeviceNodes()),
-    ...options,
-  })
+/** Starts an agent with a Configuration of the handler `sensor`, and rules of its options. */
+async function startWith(rules: readonly string[] = [], isolated?: AgentOptions['isolated']) {
+  const access = handlerAccess(programOptions(...rules), new KernelDeviceNodes())
+  await home.start({ access, ...(isolated && { isolated }) })
+  const discoveryHandler = { name: 'sensor', discoveryDetails: '{}', discoveryProperties: [] }
+  await home.cluster.apply({ ...manifest({ discoveryHandler }), name: CONFIGURATION })
+}
 
 /** Serves a handler that reports these devices. */
-async function serveDevices(
-  name: string,
-  devices: readonly Device[],
-  at = home.directory,
-): Promise<void> {
+async function serveDevices(name: string, devices: readonly Device[], directory = home.directory) {
   const handler = defineDiscoveryHandler({
-    name,
-    shared: true,
-    details: z.unknown(),
+    ...{ name, shared: true, details: z.unknown() },
     async *discover() {
       yield devices
     },
   })
-  serving.push(await serve(handler, { directory: at, log: silentLogger, environment: {} }))
-}
-
-async function configure(name: string): Promise<void> {
-  const discoveryHandler = { name, discoveryDetails: '{}', discoveryProperties: [] }
-  const configuration = { ...manifest({ discoveryHandler }), name: CONFIGURATION }
-  await home.cluster.apply(configuration)
+  serving.push(await serve(handler, { directory, log: silentLogger, environment: {} }))
 }
 
 const CONFIGURATION = 'lab' as ConfigurationName
@@ -86,7 +72,6 @@ const hostile: Device = {
 describe('a hostile handler', () => {
   it('gets no root and no memory of the node, and the condition names the rule', async () => {
     await startWith()
-    await configure('sensor')
     await serveDevices('sensor', [hostile])
     await isRefused()
     expect(ready()?.message).toMatch(
@@ -100,13 +85,11 @@ describe('a hostile handler', () => {
   })
 
   it('gets nothing into a container by the checkpoint of an agent with other rules', async () => {
-    const allowed = {
-      handlerMounts: ['sensor=/:/host:rw'],
-      handlerDevices: ['sensor=/dev/mem'],
-      handlerEnvironment: ['sensor=*', 'sensor=LD_PRELOAD', 'sensor=NODE_OPTIONS'],
-    }
+    const allowed = [
+      ...['--handler-mounts', 'sensor=/:/host:rw', '--handler-devices', 'sensor=/dev/mem'],
+      ...['--handler-environment', 'sensor=*,sensor=LD_PRELOAD,sensor=NODE_OPTIONS'],
+    ]
     await startWith(allowed)
-    await configure('sensor')
     await serveDevices('sensor', [hostile])
     await isOffered(resource)
     const given = await home.admit('p', resource)
@@ -125,22 +108,9 @@ describe('a hostile handler', () => {
     await isOffered(`${resource}-8120fe`)
   })
 
-  it('does not keep the other devices of its list from being offered', async () => {
-    await startWith({ handlerDevices: ['sensor=/dev/null:rw'] })
-    await configure('sensor')
-    const node = { hostPath: '/dev/null', containerPath: '/dev/null', permissions: 'rw' }
-    await serveDevices('sensor', [hostile, { id: 'foo1', deviceSpecs: [node] }])
-    for (const of of [`${resource}-a19705`, resource]) await isOffered(of)
-    await eventually(() =>
-      expect(ready()?.message).toMatch(/^1 of 2 devices are not offered; device "foo0"/),
-    )
-    expect((await home.admit('p', resource))?.devices).toMatchObject([node])
-  })
-
   it('does not pose as a handler that the agent runs in a process of its own', async () => {
     const own = path.join(home.directory, 'isolated')
-    await startWith({}, { isolated: { names: ['sensor'], directory: own } })
-    await configure('sensor')
+    await startWith([], { names: ['sensor'], directory: own })
     await serveDevices('sensor', [{ id: 'foo0', properties: { SENSOR_URL: 'http://evil/' } }])
     await serveDevices('other', [])
     await eventually(() => expect(home.agent.registry.names).toEqual(['other']))
