@@ -1,66 +1,52 @@
 import type { InstanceName } from '@akrijs/api'
-import { objectKey } from '@akrijs/kube/objects'
 import type { DeviceReport } from '@akrijs/sdk/handler'
 import { expect, it } from 'vitest'
-import { deviceProblems, findings, MAX_FINDINGS, problemsByInstance } from './device-problems.js'
+import { found, plannedWith, setOf } from '../testing/objects.js'
+import { deviceProblems, findings, MAX_FINDINGS, reportedProblems } from './device-problems.js'
 
 const problem = (reason: string, ...ids: string[]): DeviceReport => ({
-  reason,
-  count: ids.length,
-  ids,
+  ...{ reason, count: ids.length, ids },
   listed: true,
 })
 const nameOf = (id: string) => `cam-${id}` as InstanceName
-const keyOf = (id: string) => objectKey('default', nameOf(id))
-const served = (...ids: string[]) =>
-  ids.map((id) => ({ key: keyOf(id), name: nameOf(id), device: { id }, existing: undefined }))
+const served = (...ids: string[]) => ids.map((id) => plannedWith(id))
 
-it('gives the problem of each served device, and of no device that is left out', () => {
-  const reports = [problem('refused', 'x', 'gone'), { ...problem('401', 'y'), listed: false }]
-  expect(problemsByInstance(reports, served('x', 'y', 'z'))).toEqual(
-    new Map([[nameOf('x'), 'refused']]),
-  )
-})
-
-it('reports the same for the same problems in any order', () => {
-  const reports = [problem('slow', 'c', 'a'), problem('refused', 'b')]
+it('reports the problems of served devices, the same in any order, and of no others', () => {
+  const leftOut = { ...problem('401', 'd'), listed: false }
+  const reports = [problem('slow', 'c', 'a', 'gone'), problem('refused', 'b', 'd'), leftOut]
   const expected = [
-    { reason: 'refused', instances: ['cam-b'] },
+    { reason: 'refused', instances: ['cam-b', 'cam-d'] },
     { reason: 'slow', instances: ['cam-a', 'cam-c'] },
   ]
-  for (const ids of [
-    ['a', 'b', 'c'],
-    ['c', 'b', 'a'],
-  ])
-    expect(deviceProblems(problemsByInstance(reports, served(...ids)))).toEqual(expected)
+  for (const ids of ['abcde', 'edcba'])
+    expect(deviceProblems(reportedProblems(reports, served(...ids)))).toEqual(expected)
 })
 
-it('reports one problem of each Instance: what the agent found comes before its handler', () => {
-  const found = { found: 'HandlerLost', reason: 'refused' } as const
-  const problems = problemsByInstance([problem('refused', 'a', 'b')], served('a', 'b'))
-  expect(deviceProblems(problems, new Map([[nameOf('a'), found]]))).toEqual([
+it('keeps problems of one text apart that the agent and the handler found', () => {
+  const lost = { found: 'HandlerLost', reason: 'refused' } as const
+  const problems = reportedProblems([problem('refused', 'a', 'b')], served('a', 'b'))
+  expect(deviceProblems(new Map([...problems, [nameOf('a'), lost]]))).toEqual([
     { reason: 'refused', instances: ['cam-b'] },
-    { ...found, instances: ['cam-a'] },
+    { ...lost, instances: ['cam-a'] },
   ])
+})
+
+it('has reasons in their bounds and without control characters', () => {
+  const [text, stored] = ['no \u001b[2J', 'no \ufffd[2J']
+  expect(reportedProblems([problem(text, 'a')], served('a')).get(nameOf('a'))?.reason).toBe(stored)
+  const refused = setOf(found({ id: 'a' }, { healthy: false, refusal: text }))
+  expect(findings(refused, served('a'), []).get(nameOf('a'))?.reason).toContain(stored)
 })
 
 it('finds the same of too many lost devices in any order, and none without any', () => {
   const ids = Array.from({ length: 3000 }, (_, index) => `${10_000 + index}`)
-  const set = (all: readonly string[], healthy: boolean) => ({
-    devices: new Map(
-      all.map(
-        (id) => [id, { device: { id, hash: '' }, shared: true, endpoint: 'x', healthy }] as const,
-      ),
-    ),
-    complete: true,
-    leftOut: undefined,
-  })
+  const set = (healthy: boolean) => setOf(...ids.map((id) => found({ id }, { healthy })))
   const lost = [nameOf('0')]
   const [one, other] = [ids, ids.toReversed()].map((all) =>
-    findings(set(all, false), served(...all), lost),
+    findings(set(false), served(...all), lost),
   )
   expect(one).toEqual(other)
   expect(one?.size).toBe(MAX_FINDINGS)
   expect(one?.get(nameOf('0'))?.found).toBe('DeviceLost')
-  expect(findings(set(ids, true), served(...ids), [])).toEqual(new Map())
+  expect(findings(set(true), served(...ids), [])).toEqual(new Map())
 })

@@ -1,22 +1,11 @@
-import type { DeviceProblem, FoundProblem, InstanceName } from '@akrijs/api'
+import type { DeviceProblem, InstanceName } from '@akrijs/api'
+import { objectMessage } from '@akrijs/runtime'
 import type { DeviceReport } from '@akrijs/sdk/handler'
 import type { DeviceSet } from '../discovery/device-set.js'
 import type { PlannedInstance } from '../instances/instance-plan.js'
 
-/** An Instance that a node serves, with its device. */
-export interface ServedDevice extends Pick<PlannedInstance, 'key' | 'name' | 'existing'> {
-  readonly device: Pick<PlannedInstance['device'], 'id'>
-}
-
-/** The problem of each device that its handler reports, by its Instance. */
-export type ProblemsByInstance = ReadonlyMap<InstanceName, string>
-
-/** A problem, and who found it if no handler reports it. */
-interface Problem {
-  readonly reason: string
-  readonly found?: FoundProblem
-}
-type FindingsByInstance = ReadonlyMap<InstanceName, Problem>
+export type Problem = Omit<DeviceProblem, 'instances'>
+export type Problems = ReadonlyMap<InstanceName, Problem>
 
 /**
  * The most Instances with a finding in a report: of a handler with thousands of devices, all are
@@ -24,19 +13,20 @@ type FindingsByInstance = ReadonlyMap<InstanceName, Problem>
  */
 export const MAX_FINDINGS = 100
 
-export function problemsByInstance(
-  reports: readonly DeviceReport[],
-  served: Iterable<ServedDevice>,
-): ProblemsByInstance {
-  const problems = new Map<string, string>()
-  for (const { listed, ids, reason } of reports)
-    if (listed) for (const id of ids) problems.set(id, reason)
-  const found = new Map<InstanceName, string>()
+/** The problem of each served device that its handler reports, as a cluster stores it. */
+export function reportedProblems(
+  reports: readonly DeviceReport[] | undefined,
+  served: Iterable<PlannedInstance>,
+): Problems {
+  const byId = new Map<string, Problem>()
+  for (const { listed, ids, reason } of reports ?? [])
+    if (listed) for (const id of ids) byId.set(id, { reason: objectMessage(reason) })
+  const problems = new Map<InstanceName, Problem>()
   for (const { name, device } of served) {
-    const problem = problems.get(device.id)
-    if (problem !== undefined) found.set(name, problem)
+    const problem = byId.get(device.id)
+    if (problem !== undefined) problems.set(name, problem)
   }
-  return found
+  return problems
 }
 
 const HANDLER_LOST: Problem = {
@@ -55,35 +45,32 @@ const DEVICE_LOST: Problem = {
  */
 export function findings(
   { devices }: DeviceSet,
-  served: Iterable<ServedDevice>,
+  served: Iterable<PlannedInstance>,
   lost: Iterable<InstanceName>,
-): FindingsByInstance {
+): Problems {
   const found = new Map([...lost].map((name) => [name, DEVICE_LOST]))
   for (const { name, device } of served) {
     const { healthy = true, refusal } = devices.get(device.id) ?? {}
     if (healthy) continue
-    const refused = {
-      found: 'DeviceRefused',
-      reason: `no Pod gets the device: ${refusal}`,
-    } as const
-    found.set(name, refusal === undefined ? HANDLER_LOST : refused)
+    const reason = objectMessage(`no Pod gets the device: ${refusal}`)
+    found.set(name, refusal === undefined ? HANDLER_LOST : { found: 'DeviceRefused', reason })
   }
-  return new Map([...found].sort(([a], [b]) => (a < b ? -1 : 1)).slice(0, MAX_FINDINGS))
+  return new Map([...found].sort(byText).slice(0, MAX_FINDINGS))
 }
 
-/** The problems as the node reports them: in order, and one of each Instance. */
-export function deviceProblems(
-  problems: ProblemsByInstance,
-  findings: FindingsByInstance = new Map(),
-): readonly DeviceProblem[] {
-  const reported = [...problems].map(([name, reason]) => [name, { reason }] as const)
-  const grouped = new Map<string, Problem & { instances: InstanceName[] }>()
-  for (const [name, problem] of new Map<InstanceName, Problem>([...reported, ...findings])) {
-    const group = `${problem.found ?? ''} ${problem.reason}`
-    const before = grouped.get(group)?.instances ?? []
-    grouped.set(group, { ...problem, instances: [...before, name] })
+/** The problems as the node reports them: in order, each with its Instances. */
+export function deviceProblems(problems: Problems): readonly DeviceProblem[] {
+  const groups = new Map<string, Problem & { readonly instances: InstanceName[] }>()
+  for (const [name, problem] of problems) {
+    const key = `${problem.found ?? ''} ${problem.reason}`
+    const group = groups.get(key) ?? { ...problem, instances: [] }
+    groups.set(key, group)
+    group.instances.push(name)
   }
-  return [...grouped]
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([, problem]) => ({ ...problem, instances: problem.instances.sort() }))
+  for (const { instances } of groups.values()) instances.sort()
+  return [...groups].sort(byText).map(([, problem]) => problem)
+}
+
+function byText([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number {
+  return a < b ? -1 : 1
 }

@@ -374,10 +374,12 @@ describe('a report that cannot be written', () => {
     await start()
     for (let devices = 0; devices < 60; devices++) await report(devices, undefined, 10_000)
     expect(requests().length).toBeLessThanOrEqual(20)
+    expect(writer.isMissing).toBe(true)
     expect(logged).toEqual(['custom resource not installed'])
     isInstalled = true
     await clock.advance(2 * MINUTE)
     expect(stored().configurations).toEqual({ [key]: entry(59) })
+    expect(writer.isMissing).toBe(false)
   })
 })
 

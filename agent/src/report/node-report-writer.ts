@@ -27,13 +27,10 @@ import { type Clock, isRecord, Listeners, type Logger, untilAborted } from '@akr
 import type { SlotsInUse } from '../cluster/cluster.js'
 import type { WatchedConfigurations } from '../cluster/watched-configurations.js'
 import {
-  type ReportContent,
-  type ReportedOnNode,
+  type KnownStatus,
   reportContent,
   reportedByHandler,
   type StoredReport,
-  storedProblems,
-  storedStatus,
 } from './report-content.js'
 
 export interface NodeReportWriterOptions {
@@ -81,9 +78,9 @@ const MISSING_MS = 60_000
 export class NodeReportWriter {
   readonly #options: NodeReportWriterOptions
   readonly #reports: Resource
-  readonly #nodes: Resource
+  readonly #key: ObjectKey
   readonly #random: () => number
-  readonly #statuses = new Map<ObjectKey, ReportedOnNode>()
+  readonly #statuses = new Map<ObjectKey, KnownStatus>()
   #slots: SlotsInUse | undefined
   #podsToEnd: ReadonlyMap<ObjectKey, PodToEnd> = new Map()
   readonly #queue: ReconcileQueue<NodeName>
@@ -92,15 +89,15 @@ export class NodeReportWriter {
   #readAt = 0
   /** Called when the report on the server is known again, or cannot be known. */
   readonly #known = new Listeners()
-  /** When to look for a missing custom resource, by `monotonicMs`; undefined if it is installed. */
-  #missingUntil: number | undefined
+  /** Whether the cluster has no custom resource for reports. */
+  isMissing = false
 
   /** @param random of [0, 1), for tests */
   constructor(options: NodeReportWriterOptions, random: () => number = Math.random) {
     this.#options = options
     this.#random = random
     this.#reports = new Resource(options.client, NODE_REPORTS)
-    this.#nodes = new Resource(options.client, NODES)
+    this.#key = objectKey('', options.node)
     const { clock, log } = options
     this.#queue = new ReconcileQueue<NodeName>({
       clock,
@@ -120,16 +117,14 @@ export class NodeReportWriter {
     await untilAborted(cache.synced, signal)
     this.statusChanged()
     await this.#queue.run(signal)
-    this.#forget()
+    this.#store(undefined)
   }
 
   /** @param problems of devices. @default those of before that a handler reported */
   report(key: ObjectKey, status: NodeStatus, problems?: readonly DeviceProblem[]): void {
     const before = this.#statuses.get(key)
-    const reported = {
-      status: storedStatus(status),
-      problems: problems ? storedProblems(problems) : reportedByHandler(before?.problems),
-    }
+    const deviceProblems = problems ?? reportedByHandler(before?.deviceProblems)
+    const reported = { ...status, ...(deviceProblems && { deviceProblems }) }
     // Each pass reports the status again: slots that wait go with no such report.
     if (isDeepStrictEqual(before, reported)) return
     this.#statuses.set(key, reported)
@@ -139,11 +134,6 @@ export class NodeReportWriter {
   /** To be called after a Configuration became invalid, or is so no more. */
   statusChanged(): void {
     this.#writeIn(GATHER_MS + this.#spreadMs(SPREAD) + this.#spreadMs(STATUS_SPREAD))
-  }
-
-  /** Whether the cluster has no custom resource for reports. */
-  get isMissing(): boolean {
-    return this.#missingUntil !== undefined
   }
 
   /** To be called after there is a new wish about a shared Instance. */
@@ -191,25 +181,17 @@ export class NodeReportWriter {
 
   async #reconcile(signal: AbortSignal): Promise<ReconcileResult> {
     const now = this.#options.clock.monotonicMs()
-    const missingMs = (this.#missingUntil ?? now) - now
-    if (missingMs > 0) return this.#later(missingMs)
-    if (this.#stored === undefined || this.#readAt + REREAD_MS <= now)
-      this.#store(await this.#reports.get(this.#key, { signal }))
-    const content = this.#content()
-    const changes = mergePatchOf(this.#stored?.fields ?? {}, { ...content })
-    if (changes !== undefined && !(await this.#write(content, changes, signal)))
-      return this.#later(MISSING_MS)
-    return this.#later(REREAD_MS)
-  }
-
-  /** Agents that start together do not ask together. */
-  #later(ms: number): ReconcileResult {
+    if (!this.isMissing || this.#readAt + MISSING_MS <= now) await this.#update(now, signal)
+    const ms = this.isMissing ? this.#readAt + MISSING_MS - now : REREAD_MS
+    // Agents that start together do not ask together.
     return { requeueAfterMs: ms * (1 + this.#random() / 2) }
   }
 
-  #content(): ReportContent {
+  async #update(now: number, signal: AbortSignal): Promise<void> {
+    if (this.#stored === undefined || this.#readAt + REREAD_MS <= now)
+      this.#store(await this.#reports.get(this.#key, { signal }))
     const { cache, invalid } = this.#options.configurations
-    return reportContent({
+    const content = reportContent({
       ...this.#options,
       statuses: this.#statuses,
       invalid,
@@ -219,11 +201,11 @@ export class NodeReportWriter {
       stored: this.#stored,
       uidOf: (key) => cache.get(key)?.metadata.uid,
     })
+    const changes = mergePatchOf(this.#stored?.fields ?? {}, content)
+    if (changes !== undefined) await this.#write(content, changes, signal)
   }
 
-  /** @returns whether the custom resource is installed */
-  async #write(content: ReportContent, changes: object, signal: AbortSignal): Promise<boolean> {
-    const { clock, log } = this.#options
+  async #write(content: object, changes: object, signal: AbortSignal): Promise<void> {
     const isNew = this.#stored?.report === undefined
     // After a failure, the server may or may not have stored the write.
     this.#stored = undefined
@@ -236,46 +218,32 @@ export class NodeReportWriter {
               if (!ApiError.is(error, 404)) throw error
               return this.#create(content, signal)
             })
-      this.#missingUntil = undefined
+      this.isMissing = false
       this.#store(stored)
-      return true
     } catch (error) {
       if (!ApiError.is(error, 404)) throw error
-      const resource = customResourceName(NODE_REPORTS)
+      const place = { resource: customResourceName(NODE_REPORTS), install: APPLY_CUSTOM_RESOURCES }
       if (!this.isMissing)
-        log.error(
-          { resource, install: APPLY_CUSTOM_RESOURCES, err: error },
-          'custom resource not installed',
-        )
-      this.#missingUntil = clock.monotonicMs() + MISSING_MS
-      this.#forget()
-      return false
+        this.#options.log.error({ ...place, err: error }, 'custom resource not installed')
+      this.isMissing = true
+      this.#store(undefined)
     }
   }
 
-  async #create(content: ReportContent, signal: AbortSignal): Promise<unknown> {
-    const { node: name } = this.#options
-    const node = parseObjectMeta(await this.#nodes.get(this.#key, { signal }))
+  async #create(content: object, signal: AbortSignal): Promise<unknown> {
+    const { client, node: name } = this.#options
+    const node = parseObjectMeta(await new Resource(client, NODES).get(this.#key, { signal }))
     const owner = node && { apiVersion: 'v1', kind: 'Node', name, uid: node.uid }
     const metadata = { name, ...(owner && { ownerReferences: [owner] }) }
     const object = { apiVersion: API_VERSION, kind: 'NodeReport', metadata, ...content }
     return this.#reports.create('', object, { signal })
   }
 
+  /** @param object undefined if no report on the server counts */
   #store(object: unknown): void {
     const { apiVersion: _, kind: __, metadata: ___, ...fields } = isRecord(object) ? object : {}
     this.#stored = { fields, report: parseNodeReport(object) }
     this.#readAt = this.#options.clock.monotonicMs()
     this.#known.tell()
-  }
-
-  /** No report on the server counts. */
-  #forget(): void {
-    this.#stored = { fields: {}, report: undefined }
-    this.#known.tell()
-  }
-
-  get #key(): ObjectKey {
-    return objectKey('', this.#options.node)
   }
 }

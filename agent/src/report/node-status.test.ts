@@ -286,6 +286,17 @@ describe('Ready of a node', () => {
   })
 })
 
+it.each([
+  [
+    'camera \u001b[2J\u009b1m\u202eeno\ud800\r\nEvents:',
+    'camera \ufffd[2J\ufffd1m\ufffdeno\ufffd\n| Events:',
+  ],
+  ['x'.repeat(2000), `${'x'.repeat(1021)}…`],
+])('a message is in its bounds and without control characters (%#)', (message, stored) => {
+  const status = statusOf({ states: [{ phase: 'refused', message }] })
+  expect(conditionOf(status)).toBe(`False InvalidDetails: ${stored}`)
+})
+
 it('Discovering has remarks on the discovery as a whole', () => {
   const status = statusOf({ reports: [leftOut('no events arrive', 0)], devices: one })
   expect(conditionOf(status, 'Discovering')).toBe(

@@ -1,5 +1,5 @@
 import { type Condition, type Configuration, NO_HANDLER, type NodeStatus } from '@akrijs/api'
-import { kindOf, messageOf } from '@akrijs/runtime'
+import { kindOf, messageOf, objectMessage } from '@akrijs/runtime'
 import type { DeviceReport } from '@akrijs/sdk/handler'
 import type { DeviceSet, LeftOut } from '../discovery/device-set.js'
 import type { DiscoveryStatus } from '../discovery/discovery.js'
@@ -39,46 +39,31 @@ export function nodeStatus(input: StatusInput): NodeStatus {
  * The status of a Configuration whose name belongs to an older Configuration, or could belong to
  * one of its Instances.
  */
-export function refusedStatus(
-  configuration: Configuration | undefined,
-  rival: Configuration,
-): NodeStatus {
+export function refusedStatus(configuration: Configuration, rival: Configuration): NodeStatus {
   const { namespace, name } = rival.metadata
-  const claim =
-    configuration === undefined || configuration.metadata.name === name
-      ? ''
-      : ' and could have an Instance of this name'
+  const isSame = configuration.metadata.name === name
+  const claim = isSame ? '' : ' and could have an Instance of this name'
   const message =
     `Configuration ${name} of namespace ${namespace} is older${claim}, and resources are ` +
     'named without a namespace; choose another name'
   return notReady(configuration, 'NameTaken', message)
 }
 
-/** The status of a Configuration whose status cannot be computed, because of a bug. */
-export function brokenStatus(configuration: Configuration, error: unknown): NodeStatus {
-  return notReady(configuration, 'InternalError', messageOf(error))
-}
-
-function notReady(
-  configuration: Configuration | undefined,
-  reason: string,
-  message: string,
-): NodeStatus {
-  return {
-    observedGeneration: configuration?.metadata.generation ?? 0,
-    devices: 0,
-    conditions: [conditionOf('Ready', 'False', reason, message)],
-  }
+/** The status of a Configuration of which `Ready` alone is known. */
+export function notReady({ metadata }: Configuration, reason: string, message: string): NodeStatus {
+  const conditions = [conditionOf('Ready', 'False', reason, message)]
+  return { observedGeneration: metadata.generation, devices: 0, conditions }
 }
 
 /** A condition without its type. */
 type Finding = readonly [status: Condition['status'], reason: string, message: string]
 
+/** A condition as a cluster stores it: the message can quote a handler, a device or an author. */
 function conditionOf(
   type: Condition['type'],
   ...[status, reason, message]: Finding
 ): NodeStatus['conditions'][number] {
-  return { type, status, reason, message }
+  return { type, status, reason, message: objectMessage(message) }
 }
 
 /** The reasons of `Ready` for the failures of a session that has not asked its handler yet. */
@@ -93,8 +78,8 @@ function handlerConnected({ discovery: { handler, endpoints } }: StatusInput): F
   if (endpoints.length === 0) return ['False', NO_HANDLER, noHandler(handler)]
   const open = endpoints.filter(({ state }) => state.phase === 'open' || state.phase === 'refused')
   if (open.length > 0) return ['True', 'Connected', open.map(({ uid }) => uid).join(', ')]
-  const failed = endpoints.find(({ state }) => state.phase === 'failed')?.state
-  if (failed?.phase !== 'failed') return ['Unknown', 'Connecting', 'the handler is being asked']
+  const failed = endpoints.map(({ state }) => state).find((state) => state.phase === 'failed')
+  if (failed === undefined) return ['Unknown', 'Connecting', 'the handler is being asked']
   if (PROPERTY_FAILURES[failed.reason] !== undefined)
     return ['Unknown', failed.reason, 'the handler has not been asked yet']
   return ['False', failed.reason, failed.message]
@@ -103,9 +88,9 @@ function handlerConnected({ discovery: { handler, endpoints } }: StatusInput): F
 function discovering({ discovery: { endpoints }, reports }: StatusInput): Finding {
   const states = endpoints.map(({ state }) => state)
   const refused = states.find((state) => state.phase === 'refused')
-  if (refused?.phase === 'refused') return ['False', 'InvalidDetails', refused.message]
+  if (refused !== undefined) return ['False', 'InvalidDetails', refused.message]
   const failed = states.find((state) => state.phase === 'failed')
-  if (failed?.phase === 'failed') return ['False', failed.reason, failed.message]
+  if (failed !== undefined) return ['False', failed.reason, failed.message]
   if (states.some((state) => state.phase === 'open' && state.listed))
     return ['True', 'Listening', ['the handler tells of changes', ...remarksOf(reports)].join('; ')]
   return ['Unknown', 'Waiting', 'no list of devices has come yet']
@@ -114,44 +99,30 @@ function discovering({ discovery: { endpoints }, reports }: StatusInput): Findin
 /** `Ready` shows the first finding: what a person has to change comes before what follows of it. */
 function ready(input: StatusInput): Finding {
   return (
-    reconcileFailed(input) ??
-    nameTaken(input) ??
-    digestCollision(input) ??
-    notRegistered(input) ??
-    heldInstances(input) ??
-    refusedDevices(input) ??
+    withoutInstance(input) ??
+    notOffered(input) ??
     wrongRequest(input) ??
     lostHandler(input) ??
-    tooManyNames(input) ??
-    tooManyDevices(input) ??
+    beyondBound(input) ??
     unanswered(input) ??
-    problemsOfDevices(input) ??
-    progress(input) ??
     served(input)
   )
 }
 
-/** The agent retries after a transient failure; a person has nothing to do. */
-function reconcileFailed({ failure }: StatusInput): Finding | undefined {
-  if (failure === undefined || kindOf(failure) === 'transient') return undefined
-  const reason = kindOf(failure) === 'bug' ? 'InternalError' : 'ReconcileFailed'
-  return ['False', reason, messageOf(failure)]
-}
-
-function nameTaken({ taken }: StatusInput): Finding | undefined {
+function withoutInstance({ failure, taken, collisions }: StatusInput): Finding | undefined {
+  // The agent retries after a transient failure; a person has nothing to do.
+  if (failure !== undefined && kindOf(failure) !== 'transient') {
+    const reason = kindOf(failure) === 'bug' ? 'InternalError' : 'ReconcileFailed'
+    return ['False', reason, messageOf(failure)]
+  }
   const clash = firstBy(taken, ({ device }) => device)
-  return (
-    clash && [
-      'False',
-      'NameTaken',
+  if (clash !== undefined) {
+    const message =
       `device ${JSON.stringify(clash.device)} has no Instance: the older Configuration ` +
-        `${clash.owner} has its name, and resources are named without a namespace; choose ` +
-        'another name for one of the two Configurations',
-    ]
-  )
-}
-
-function digestCollision({ collisions }: StatusInput): Finding | undefined {
+      `${clash.owner} has its name, and resources are named without a namespace; choose ` +
+      'another name for one of the two Configurations'
+    return ['False', 'NameTaken', message]
+  }
   const collision = firstBy(collisions, ({ refused }) => refused)
   if (collision === undefined) return undefined
   const [kept, refused] = [JSON.stringify(collision.kept), JSON.stringify(collision.refused)]
@@ -161,14 +132,35 @@ function digestCollision({ collisions }: StatusInput): Finding | undefined {
   return ['False', 'DigestCollision', `${message}${more}`]
 }
 
-function notRegistered({ registrations }: StatusInput): Finding | undefined {
-  const refused = registrations.filter(({ isRefused }) => isRefused)
-  const problems = refused.length > 0 ? refused : registrations
-  const first = firstBy(problems, ({ resourceName }) => resourceName)
+/** The most finalizers in a message. */
+const SHOWN_FINALIZERS = 3
+
+function notOffered({ registrations, held, devices }: StatusInput): Finding | undefined {
+  const rejected = registrations.filter(({ isRefused }) => isRefused)
+  const problems = rejected.length > 0 ? rejected : registrations
+  const problem = firstBy(problems, ({ resourceName }) => resourceName)
+  if (problem !== undefined) {
+    const more = problems.length > 1 ? '; other resources too' : ''
+    const reason = problem.isRefused ? 'RegistrationRefused' : 'KubeletUnavailable'
+    return ['False', reason, `${problem.message}${more}`]
+  }
+  const all = [...devices.devices.values()]
+  const instance = firstBy(held, ({ name }) => name)
+  if (instance !== undefined) {
+    const shown = instance.finalizers.slice(0, SHOWN_FINALIZERS).join(', ')
+    const more = instance.finalizers.length > SHOWN_FINALIZERS ? ', …' : ''
+    const message =
+      `${held.length} of ${all.length} devices are not offered: their Instances are being ` +
+      `deleted, and finalizers hold them; ${instance.name}: ${shown}${more}`
+    return ['False', 'InstanceBeingDeleted', message]
+  }
+  const refused = all.filter(({ refusal }) => refusal !== undefined)
+  const first = firstBy(refused, ({ device }) => device.id)
   if (first === undefined) return undefined
-  const more = problems.length > 1 ? '; other resources too' : ''
-  const reason = first.isRefused ? 'RegistrationRefused' : 'KubeletUnavailable'
-  return ['False', reason, `${first.message}${more}`]
+  const message =
+    `${refused.length} of ${all.length} devices are not offered; device ` +
+    `${JSON.stringify(first.device.id)}: ${first.refusal}`
+  return ['False', 'DeviceRefused', message]
 }
 
 /** The same of the same problems in any order: each change is an Event. */
@@ -177,30 +169,6 @@ function firstBy<T>(items: readonly T[], nameOf: (item: T) => string): T | undef
     (first, item) => (first !== undefined && nameOf(first) <= nameOf(item) ? first : item),
     undefined,
   )
-}
-
-/** The most finalizers in a message. */
-const SHOWN_FINALIZERS = 3
-
-function heldInstances({ held, devices: { devices } }: StatusInput): Finding | undefined {
-  const first = firstBy(held, ({ name }) => name)
-  if (first === undefined) return undefined
-  const shown = first.finalizers.slice(0, SHOWN_FINALIZERS).join(', ')
-  const more = first.finalizers.length > SHOWN_FINALIZERS ? ', …' : ''
-  const message =
-    `${held.length} of ${devices.size} devices are not offered: their Instances are being ` +
-    `deleted, and finalizers hold them; ${first.name}: ${shown}${more}`
-  return ['False', 'InstanceBeingDeleted', message]
-}
-
-function refusedDevices({ devices: { devices } }: StatusInput): Finding | undefined {
-  const refused = [...devices.values()].filter(({ refusal }) => refusal !== undefined)
-  const first = firstBy(refused, ({ device }) => device.id)
-  if (first === undefined) return undefined
-  const message =
-    `${refused.length} of ${devices.size} devices are not offered; device ` +
-    `${JSON.stringify(first.device.id)}: ${first.refusal}`
-  return ['False', 'DeviceRefused', message]
 }
 
 /** The request is wrong, or a Secret is missing: an edit or an operator has to remove the cause. */
@@ -231,16 +199,6 @@ function lostHandler(input: StatusInput): Finding | undefined {
   return ['False', 'HandlerLost', `${count} devices are not vouched for by their handler${why}`]
 }
 
-function tooManyNames({ refusals }: StatusInput): Finding | undefined {
-  if (refusals.length === 0) return undefined
-  const cause = refusals.some(({ why }) => why === 'full')
-    ? 'the Node has too many names of resources, or too many old names of this Configuration; ' +
-      'an operator can remove old names, or raise --max-resource-names of the agent'
-    : 'the Node had many new names of resources; more follow, as many an hour as ' +
-      '--new-resource-names of the agent says'
-  return ['False', 'TooManyResources', `${refusals.length} resources are not offered: ${cause}`]
-}
-
 const BOUNDS: Readonly<Record<LeftOut['bound'], string>> = {
   perConfiguration:
     'that is the bound of one Configuration; --max-configuration-devices of the agent raises it',
@@ -257,12 +215,19 @@ const BOUNDS: Readonly<Record<LeftOut['bound'], string>> = {
     'devices, and --max-slots of the agent raises the bound',
 }
 
-function tooManyDevices({ devices: { devices, leftOut } }: StatusInput): Finding | undefined {
+function beyondBound({ refusals, devices }: StatusInput): Finding | undefined {
+  if (refusals.length > 0) {
+    const cause = refusals.some(({ why }) => why === 'full')
+      ? 'the Node has too many names of resources, or too many old names of this Configuration; ' +
+        'an operator can remove old names, or raise --max-resource-names of the agent'
+      : 'the Node had many new names of resources; more follow, as many an hour as ' +
+        '--new-resource-names of the agent says'
+    return ['False', 'TooManyResources', `${refusals.length} resources are not offered: ${cause}`]
+  }
+  const { leftOut } = devices
   if (leftOut === undefined) return undefined
-  const message =
-    `${leftOut.devices} devices are left out and ${devices.size} are served: ` +
-    BOUNDS[leftOut.bound]
-  return ['False', 'TooManyDevices', message]
+  const counts = `${leftOut.devices} devices are left out and ${devices.devices.size} are served`
+  return ['False', 'TooManyDevices', `${counts}: ${BOUNDS[leftOut.bound]}`]
 }
 
 function noHandler(handler: string): string {
@@ -297,32 +262,23 @@ function unanswered({ discovery, devices: { complete } }: StatusInput): Finding 
   return ['False', NO_HANDLER, `the handler ${handler} has left: ${left}`]
 }
 
-function problemsOfDevices({ reports, devices: { devices } }: StatusInput): Finding | undefined {
-  const problems = deviceReportsText(reports, true)
-  if (problems === undefined) return undefined
-  const leftOut = deviceReportsText(reports, false) ?? []
-  const texts = [`${devices.size} devices`, problems, leftOut]
-  return ['False', 'DeviceProblems', texts.flat().join('; ')]
-}
-
-function progress({ devices: { devices }, present }: StatusInput): Finding | undefined {
-  return present < devices.size
-    ? ['Unknown', 'Progressing', `${present} of ${devices.size} devices have an Instance`]
-    : undefined
-}
-
-/** The reason for "0 devices" if the handler names no device. */
-const NONE_SEEN = 'the handler saw none'
-const UNTOLD = 'the log of the handler can say why'
+/** The reason for "0 devices" if the handler gives none. */
 const NO_REASON =
   'it gives no reason: check discoveryDetails, and run `akri discover` with them on the node'
 
-function served({ reports, devices: { devices } }: StatusInput): Finding {
+function served({ reports, present, devices: { devices } }: StatusInput): Finding {
+  const count = `${devices.size} devices`
+  const problems = deviceReportsText(reports, true)
   const leftOut = deviceReportsText(reports, false)
-  if (leftOut !== undefined)
-    return ['True', 'DevicesLeftOut', `${devices.size} devices; ${leftOut}`]
-  if (devices.size > 0) return ['True', 'AllDevicesServed', `${devices.size} devices`]
-  const remarks = remarksOf(reports)
-  const why = reports === undefined ? UNTOLD : [NONE_SEEN, remarks.length > 0 ? remarks : NO_REASON]
-  return ['True', 'NoDevices', ['0 devices', why].flat(2).join('; ')]
+  if (problems !== undefined)
+    return ['False', 'DeviceProblems', [count, problems, leftOut ?? []].flat().join('; ')]
+  if (present < devices.size)
+    return ['Unknown', 'Progressing', `${present} of ${count} have an Instance`]
+  if (leftOut !== undefined) return ['True', 'DevicesLeftOut', `${count}; ${leftOut}`]
+  if (devices.size > 0) return ['True', 'AllDevicesServed', count]
+  const why =
+    reports === undefined
+      ? 'the log of the handler can say why'
+      : `the handler saw none; ${remarksOf(reports).join('; ') || NO_REASON}`
+  return ['True', 'NoDevices', `${count}; ${why}`]
 }

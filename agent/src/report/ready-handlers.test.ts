@@ -8,34 +8,27 @@ let world: DiscoveryHarness
 
 beforeEach(() => {
   world = new DiscoveryHarness()
+  put()
+  world.discovery.start()
 })
 
 afterEach(() => world.discovery.close())
+
+const put = (handler = 'told', details = '') =>
+  world.configurations.put(configurationWith({ handler, details }))
 
 /** The condition `Ready` of this node after a while, where each device has its Instance. */
 async function readyAfter(time: Parameters<typeof world.clock.advance>[0]): Promise<string> {
   await world.clock.advance(time)
   const devices = world.discovery.deviceSet(key)
-  const none = { collisions: [], refusals: [], taken: [], held: [], registrations: [] }
   const { conditions } = nodeStatus({
-    ...none,
+    ...{ collisions: [], refusals: [], taken: [], held: [], registrations: [] },
     configuration: world.configurations.get(key) ?? expect.fail(),
     discovery: world.discovery.status(key) ?? expect.fail(),
-    devices,
-    reports: undefined,
-    present: devices.devices.size,
+    ...{ devices, reports: undefined, present: devices.devices.size },
   })
   const { status, reason } = conditions.find(({ type }) => type === 'Ready') ?? expect.fail()
   return `${status} ${reason}`
-}
-
-function start(): void {
-  put()
-  world.discovery.start()
-}
-
-function put(handler = 'told', details = ''): void {
-  world.configurations.put(configurationWith({ handler, details }))
 }
 
 describe('Ready of a node', () => {
@@ -43,7 +36,6 @@ describe('Ready of a node', () => {
     ['another handler, which does not exist', 'none-such', '', 'False NoHandler'],
     ['other details', 'told', 'other', 'Unknown Waiting'],
   ])('is not True after an edit to %s', async (_what, handler, details, expected) => {
-    start()
     const endpoint = await world.register('told@a')
     endpoint.give('1')
     expect(await readyAfter('1m')).toBe('True AllDevicesServed')
@@ -57,9 +49,7 @@ describe('Ready of a node', () => {
   })
 
   it('does not wait for the embedded handler of an agent before that has its own Pod', async () => {
-    start()
-    const embedded = await world.register(embeddedUid('told'))
-    await world.list(embedded, '1')
+    await world.list(await world.register(embeddedUid('told')), '1')
     await world.restart()
     expect(await readyAfter(0)).toBe('Unknown NoHandler')
     const own = await world.register('told@unix')
@@ -70,7 +60,6 @@ describe('Ready of a node', () => {
   })
 
   it('stays as it is while a handler restarts', async () => {
-    start()
     const endpoint = await world.register('told@a')
     await world.list(endpoint)
     endpoint.away = true

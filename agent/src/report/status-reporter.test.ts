@@ -6,10 +6,16 @@ import { ObjectStore } from '../cluster/object-store.js'
 import { AcceptedConfigurations } from '../discovery/accepted-configurations.js'
 import type { DeviceSet, DiscoveredDevice } from '../discovery/device-set.js'
 import type { DiscoveryStatus } from '../discovery/discovery.js'
+import type { PlannedInstance } from '../instances/instance-plan.js'
 import type { HeldInstance } from '../instances/instances-view.js'
 import type { RegistrationProblem } from '../instances/served-instance.js'
-import { configurationWith, found, setOf as ofDevices } from '../testing/objects.js'
-import type { ServedDevice } from './device-problems.js'
+import {
+  configurationWith,
+  found,
+  instanceWith,
+  setOf as ofDevices,
+  plannedWith,
+} from '../testing/objects.js'
 import { StatusReporter } from './status-reporter.js'
 
 const NODE = 'node-a' as NodeName
@@ -31,7 +37,7 @@ let world: {
   devices: DeviceSet
   held: HeldInstance[]
   registrations: RegistrationProblem[]
-  served: ServedDevice[]
+  served: PlannedInstance[]
   lost: InstanceName[]
 }
 let reported: { status: NodeStatus; problems: readonly DeviceProblem[] | undefined } | undefined
@@ -50,10 +56,7 @@ beforeEach(() => {
     devices: setOf({}, {}),
     held: [],
     registrations: [],
-    served: ['a', 'b'].map((id) => {
-      const name = `cam-${id}` as InstanceName
-      return { key: objectKey('default', name), name, device: { id }, existing: undefined }
-    }),
+    served: ['a', 'b'].map((id) => plannedWith(id)),
     lost: [],
   }
   const note = (_: object, message: string) => void logged.push(message)
@@ -71,7 +74,7 @@ beforeEach(() => {
       status: () => world.endpoints && { handler: 'told', endpoints: world.endpoints },
       deviceSet: () => world.devices,
     },
-    reconciler: { view: () => ({ ...world, ...VIEW }) },
+    reconciler: { view: () => ({ ...VIEW, held: world.held, served: byName(world.served) }) },
     plugins: { registrationProblems: (of) => (of === key ? world.registrations : []) },
     book: { lost: () => world.lost },
     node: NODE,
@@ -79,10 +82,20 @@ beforeEach(() => {
   })
 })
 
+const byName = (all: readonly PlannedInstance[]) => new Map(all.map((each) => [each.name, each]))
+
 /** The devices `a` and `b`. */
 function setOf(...devices: [Partial<DiscoveredDevice>, Partial<DiscoveredDevice>]): DeviceSet {
   return ofDevices(...devices.map((more, index) => found({ id: 'ab'.charAt(index) }, more)))
 }
+
+/** The Events since the last call. */
+const recorded = (kind: string) =>
+  events
+    .splice(0)
+    .flatMap(({ regarding, type, reason, message }) =>
+      regarding.kind === kind ? `${type} ${reason}: ${message}` : [],
+    )
 
 async function ready(failure?: unknown): Promise<string> {
   await reporter.report(key, failure)
@@ -107,6 +120,49 @@ describe('the status that an agent reports', () => {
     expect(events).toHaveLength(2)
     expect(await ready()).toBe('True AllDevicesServed: 2 devices')
     expect(reported?.status).toMatchObject({ observedGeneration: 3, devices: 2 })
+  })
+
+  it('has one Event for a problem in two conditions, for the next, and for the end', async () => {
+    const failed = { phase: 'failed', reason: 'HandlerFailed', message: 'bus lost' } as const
+    const [begun, over] = ['Warning HandlerFailed: bus lost', 'Normal Connected: told@x']
+    const steps: [state: Endpoint['state'], ...expected: string[]][] = [
+      [LISTED.state],
+      [failed, begun],
+      [failed],
+      [{ phase: 'opening' }],
+      [failed],
+      [{ phase: 'refused', message: 'udevRules[0]' }, over, 'Warning InvalidDetails: udevRules[0]'],
+      [
+        LISTED.state,
+        'Normal Listening: the handler tells of changes',
+        'Normal AllDevicesServed: 2 devices',
+      ],
+      [LISTED.state],
+    ]
+    for (const [state, ...expected] of steps) {
+      world.endpoints = [{ ...LISTED, state }]
+      await reporter.report(key)
+      expect(recorded('Configuration')).toEqual(expected)
+    }
+  })
+
+  it('has an Event for the problem of a device and for its end, on its first node', async () => {
+    const eventsOf = async (reason: string | undefined, ...nodes: string[]) => {
+      const report = { reason: reason ?? '', count: 1, ids: ['a'], listed: reason !== undefined }
+      world.endpoints = [{ ...LISTED, reports: [report] }]
+      const existing = instanceWith({}, { nodes: nodes as NodeName[] })
+      world.served = world.served.map((each) => ({ ...each, existing }))
+      await reporter.report(key)
+      return recorded('Instance')
+    }
+    const begun = ['Warning DeviceProblem: refused']
+    expect(await eventsOf('refused', 'node-b', NODE)).toEqual([])
+    expect(await eventsOf('refused')).toEqual([])
+    expect(await eventsOf('refused', NODE)).toEqual(begun)
+    expect(await eventsOf('refused', NODE, 'node-b')).toEqual([])
+    expect(await eventsOf('slow', NODE)).toEqual(['Warning DeviceProblem: slow'])
+    expect(await eventsOf(undefined, NODE)).toEqual(['Normal DeviceProblemOver: slow'])
+    expect(await eventsOf(undefined, NODE)).toEqual([])
   })
 
   it('tells of a resource that the kubelet refuses', async () => {

@@ -15,7 +15,6 @@ import type { Cluster, InstanceDraft } from '../cluster/cluster.js'
 import { ObjectStore } from '../cluster/object-store.js'
 import { isOwnedBy } from '../instances/existing-instances.js'
 import { type InstanceStep, InstanceWrites, newInstance } from '../instances/instance-steps.js'
-import { storedStatus } from '../report/report-content.js'
 
 /**
  * The cluster of tests whose subject is above the port: objects in memory, with the conflict rules
@@ -81,7 +80,7 @@ export class MemoryCluster extends InstanceWrites implements Cluster {
   onPropertiesChanged(): void {}
 
   async reportStatus(key: ObjectKey, _node: NodeName, status: NodeStatus): Promise<void> {
-    this.statuses.set(key, storedStatus(status))
+    this.statuses.set(key, status)
   }
 
   reportSlots(): void {}

@@ -12,6 +12,7 @@ import { type CheckedDevice, withHash } from '@akrijs/sdk/host'
 import type { DeviceSet, DiscoveredDevice } from '../discovery/device-set.js'
 import { deviceIdAnnotation } from '../instances/existing-instances.js'
 import { type DigestLength, deviceDigest } from '../instances/instance-name.js'
+import type { PlannedInstance } from '../instances/instance-plan.js'
 import type { ServedInstance } from '../instances/served-instance.js'
 import type { NodePods } from '../kubelet/kubelet.js'
 
@@ -135,6 +136,12 @@ export function servedWith(more: Partial<ServedInstance> = {}, digest = '8120fe'
     capacity: 2,
     ...more,
   }
+}
+
+/** The same of a device that the plan has. */
+export function plannedWith(id: string, existing?: Instance): PlannedInstance {
+  const planned = { shared: true, hasResource: true, hash: '', existing } as const
+  return { ...servedWith({}, id), ...planned, device: checked({ id }), presence: 'present' }
 }
 
 /** Pods that are all known; by default there are none. */

@@ -9,8 +9,6 @@ import {
   newInstance,
   ObjectStore,
   resolveReferences,
-  storedProblems,
-  storedStatus,
 } from '@akrijs/agent'
 import {
   API_VERSION,
@@ -215,9 +213,8 @@ export class StandaloneCluster extends InstanceWrites implements Cluster {
     status: NodeStatus,
     problems?: readonly DeviceProblem[],
   ): Promise<void> {
-    const report = storedStatus(status)
     const byInstance = new Map(
-      storedProblems(problems ?? []).flatMap(({ reason: message, found, instances }) =>
+      (problems ?? []).flatMap(({ reason: message, found, instances }) =>
         instances.map((name) => [name, { reason: found ?? 'ReportedByHandler', message }] as const),
       ),
     )
@@ -225,7 +222,7 @@ export class StandaloneCluster extends InstanceWrites implements Cluster {
       const configuration = draft.configurations.get(key)
       if (configuration === undefined) return
       const instances = instancesOf(draft, configuration)
-      const nodes = { ...configuration.status?.nodes, [node]: report }
+      const nodes = { ...configuration.status?.nodes, [node]: status }
       putStatus(draft, configuration, {
         observedGeneration: configuration.metadata.generation,
         conditions: conditionsOf(nodes, configuration.status?.conditions ?? [], this.#now()),
