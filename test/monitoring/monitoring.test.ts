@@ -11,15 +11,9 @@ import { alerts, panels } from './monitoring.js'
 import { readQuery, readSamples } from './promql.js'
 import { checkMetrics, missingForPromtool } from './promtool.js'
 
+const NONE = { list: () => [] }
 const registries: readonly Registry[] = [
-  new AgentMetrics({
-    node: 'a',
-    configurations: () => [],
-    instances: () => [],
-    endpoints: () => 0,
-    queued: () => 0,
-    apiSilenceMs: () => 0,
-  }).registry,
+  new AgentMetrics('a', { configurations: NONE, instances: NONE, silentForMs: 0 }).registry,
   new ControllerMetrics({
     pods: () => [],
     configurations: () => [],

@@ -17,8 +17,7 @@ import { handlerOption, handlerVariablesOption } from '@akrijs/sdk/handler-optio
 import { readNetwork } from '@akrijs/sdk/network'
 import { InvalidArgumentError } from 'commander'
 import { readDeviceRule, readMountRule, readNameRule } from '../access/access-rules.js'
-import type { DeviceNodes } from '../access/handler-access.js'
-import { HandlerAccess } from '../access/handler-access.js'
+import { type DeviceNodes, HandlerAccess } from '../access/handler-access.js'
 import { DEVICE_BOUNDS, RESOURCE_NAME_BOUNDS } from '../limits.js'
 
 /** Accepts the texts that a function can read. */
@@ -238,14 +237,11 @@ export const agentOptions = {
 export type AgentProgramOptions = OptionsOf<typeof agentOptions>
 
 /** What handlers may give to containers, by the rules of the operator. */
-export function handlerAccess(
-  options: Pick<AgentProgramOptions, 'handlerMounts' | 'handlerDevices' | 'handlerEnvironment'>,
-  deviceNodes: DeviceNodes,
-): HandlerAccess {
+export function handlerAccess(options: AgentProgramOptions, paths: DeviceNodes): HandlerAccess {
   const { handlerMounts, handlerDevices, handlerEnvironment } = agentOptions
   const nameOf = ({ variable, chart }: OptionSpec<unknown>) => `${variable} (chart: ${chart})`
   return new HandlerAccess({
-    paths: deviceNodes,
+    paths,
     rules: {
       mounts: options.handlerMounts,
       devices: options.handlerDevices,
@@ -260,9 +256,6 @@ export function handlerAccess(
 }
 
 /** Longer with the container runtime: a container that restarts is absent there for a while. */
-export function slotGraceMs({
-  slotGrace,
-  criSocket,
-}: Pick<AgentProgramOptions, 'slotGrace' | 'criSocket'>): number {
+export function slotGraceMs({ slotGrace, criSocket }: AgentProgramOptions): number {
   return (slotGrace ?? (criSocket === undefined ? 20 : 300)) * 1000
 }

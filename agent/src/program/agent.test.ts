@@ -1,27 +1,21 @@
-import { readdir, readFile, rm } from 'node:fs/promises'
+import { readFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
 import path from 'node:path'
 import type { ConfigurationName } from '@akrijs/api'
-import { type NodeName, objectKey } from '@akrijs/kube/objects'
-import {
-  type DiscoverRequest,
-  type DiscoverResponse,
-  DiscoveryHandlerService,
-  RegistrationClient,
-} from '@akrijs/proto/discovery'
-import { aborted, silentLogger, systemClock } from '@akrijs/runtime'
+import { objectKey } from '@akrijs/kube/objects'
+import { RegistrationClient } from '@akrijs/proto/discovery'
+import { aborted, silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { type HandlerServer, serve } from '@akrijs/sdk'
 import { defineDiscoveryHandler } from '@akrijs/sdk/handler'
-import { credentials, type ServerWritableStream } from '@grpc/grpc-js'
+import { credentials } from '@grpc/grpc-js'
 import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest'
 import { z } from 'zod'
 import { eventually } from '../../../test/support/eventually.js'
 import { listenerWarnings } from '../../../test/support/listener-warnings.js'
 import { Discovery } from '../discovery/discovery.js'
-import { FakeKubernetes } from '../testing/fake-kubernetes.js'
-import { grpcServer } from '../testing/grpc-server.js'
 import { NodeEnvironment } from '../testing/node-environment.js'
-import { configurationWith, manifest } from '../testing/objects.js'
+import { manifest } from '../testing/objects.js'
 import type { AgentOptions } from './agent.js'
 import { AgentMetrics } from './metrics.js'
 
@@ -30,14 +24,8 @@ let metrics: AgentMetrics
 
 beforeEach(async () => {
   home = await NodeEnvironment.open()
-  metrics = new AgentMetrics({
-    node: 'node-a' as NodeName,
-    configurations: () => home.cluster.configurations.list(),
-    instances: () => home.cluster.instances.list(),
-    queued: () => 0,
-    endpoints: () => home.agent.registry.size,
-    apiSilenceMs: () => 0,
-  })
+  const { configurations, instances } = home.cluster
+  metrics = new AgentMetrics('node-a', { configurations, instances, silentForMs: 0 })
 })
 
 afterEach(() => home.close())
@@ -75,6 +63,7 @@ async function measured(...lines: readonly string[]): Promise<(number | undefine
 it('A23 an agent counts what happens, from the first list to the last release', async () => {
   const [good, bad] = [wanted('found: true'), wanted('found: false')]
   await start()
+  metrics.agent = home.agent
   await home.cluster.apply(good, bad)
   const resource = `akri.sh/${good.name}-8120fe`
   await offers(resource, 1)
@@ -139,45 +128,38 @@ it('an agent with many Configurations adds few listeners to each signal', async 
 })
 
 it('an agent shows a bug of one object as InternalError, and serves all others', async () => {
-  const named = (name: string, details: string) => ({
-    ...wanted(details),
-    name: name as ConfigurationName,
-  })
-  const [good, broken, poisoned] = [
-    named('good', 'found: true'),
-    named('broken', 'found: false'),
-    named('poisoned', '{ found: true, devices: 2 }'),
-  ]
+  const details = {
+    broken: 'found: false',
+    poisoned: '{ found: true, devices: 2 }',
+    good: 'found: true',
+  }
   const create = home.cluster.createInstance.bind(home.cluster)
   const creating = vi.spyOn(home.cluster, 'createInstance').mockImplementation(async (draft) => {
     if (draft.name === 'poisoned-8120fe') throw new TypeError('poisoned device')
     return create(draft)
   })
-  const conditions = (name: string) =>
-    home.cluster.statuses
-      .get(objectKey('default', name))
-      ?.conditions.map(({ type, status, reason, message }) => [
-        `${type} ${status}`,
-        `${reason}: ${message}`,
-      ])
-  const served = ['Ready True', expect.stringContaining('AllDevicesServed')]
-  const bug = (text: RegExp) => expect.stringMatching(text)
+  const shows = (name: string, condition: RegExp) => {
+    const { conditions = [] } = home.cluster.statuses.get(objectKey('default', name)) ?? {}
+    const texts = conditions.map(
+      ({ type, status, reason, message }) => `${type} ${status} ${reason}: ${message}`,
+    )
+    expect(texts).toContainEqual(expect.stringMatching(condition))
+  }
   await start()
-  await home.cluster.apply(broken, poisoned, good)
+  await home.cluster.apply(
+    ...Object.entries(details).map(([name, text]) => ({
+      ...wanted(text),
+      name: name as ConfigurationName,
+    })),
+  )
   await eventually(() => {
-    expect(conditions('broken')).toContainEqual([
-      'Discovering False',
-      bug(/^InternalError: .*no such bus/),
-    ])
-    expect(conditions('poisoned')).toContainEqual([
-      'Ready False',
-      bug(/^InternalError: .*poisoned device/),
-    ])
-    expect(conditions('good')).toContainEqual(served)
+    shows('broken', /^Discovering False InternalError: .*no such bus/)
+    shows('poisoned', /^Ready False InternalError: .*poisoned device/)
+    shows('good', /^Ready True AllDevicesServed: /)
     expect(home.allocatable('akri.sh/good-8120fe', 'akri.sh/poisoned-a19705')).toEqual([1, 1])
   })
   creating.mockRestore()
-  await eventually(() => expect(conditions('poisoned')).toContainEqual(served))
+  await eventually(() => shows('poisoned', /^Ready True AllDevicesServed/))
 })
 
 it('A24 devices are offered without a pause for each of them', async () => {
@@ -186,27 +168,6 @@ it('A24 devices are offered without a pause for each of them', async () => {
   await home.cluster.apply(wanted('{ found: true, devices: 30 }'))
   const offered = () => home.allocatable(...home.agent.plugins.resources)
   await eventually(() => expect(offered().sort()).toEqual([...Array(30).fill(1), 30]))
-})
-
-it('A25 a Configuration that cannot be parsed stops no other, also after a restart', async () => {
-  const kubernetes = await FakeKubernetes.open()
-  const put = (name: string, spec: object) => {
-    const object = configurationWith({}, { name: name as ConfigurationName, uid: name })
-    const path = `/apis/akri.sh/v0/namespaces/default/configurations/${name}`
-    kubernetes.server.put(path, { ...object, spec: { ...object.spec, ...spec } })
-  }
-  kubernetes.server.put('/api/v1/nodes/node-a', { metadata: { name: 'node-a' } })
-  const { spec } = wanted('found: true')
-  put('lab', spec)
-  put('odd', { ...spec, brokerSpec: { brokerRobotSpec: {} } })
-  put('bare', { ...spec, brokerProperties: null, discoveryHandler: null })
-  const resources = ['akri.sh/lab', 'akri.sh/lab-8120fe']
-  for (let round = 0; round < 2; round++) {
-    await start(undefined, { cluster: kubernetes.start('node-a' as NodeName) })
-    await eventually(() => expect(home.agent.plugins.resources.toSorted()).toEqual(resources))
-    await home.stop()
-  }
-  await kubernetes.close()
 })
 
 it('a restarted agent offers its checkpoint while the import of a handler hangs', async () => {
@@ -273,25 +234,6 @@ it('an agent that ends waits for the writes that are under way', async () => {
   expect(closing).toHaveBeenCalled()
 })
 
-it('an agent is healthy while it replaces the lost socket of a plugin', async () => {
-  let ahead = 0
-  const configuration = wanted('found: true')
-  const prefix = `akri-${configuration.name}-8120fe-`
-  const sockets = async () =>
-    (await readdir(home.kubelet.pluginDirectory)).filter((name) => name.startsWith(prefix))
-  await start(undefined, { clock: { ...systemClock, monotonicMs: () => ahead } })
-  await home.cluster.apply(configuration)
-  await offers(`akri.sh/${configuration.name}-8120fe`, 1)
-  ahead += 15_000
-  expect(await home.agent.healthy()).toBeUndefined()
-  const [removed = expect.fail()] = await sockets()
-  await rm(path.join(home.kubelet.pluginDirectory, removed))
-  expect(await home.agent.healthy()).toBeUndefined()
-  await eventually(async () => expect(await sockets()).toHaveLength(1))
-  ahead += 15_000
-  expect(await home.agent.healthy()).toBeUndefined()
-})
-
 it('A2 an agent leaves a running agent of the same node alone, and ends', async () => {
   const configuration = wanted('found: true')
   const resource = `akri.sh/${configuration.name}-8120fe`
@@ -307,16 +249,11 @@ it('A2 an agent leaves a running agent of the same node alone, and ends', async 
   expect(home.allocatable(resource)).toEqual([1])
 })
 
-/** Serves a handler as those of the existing system: it registers once, and sends one list. */
-async function serveOnce(): Promise<string> {
+it('A4 a handler that registers once is known to the next agent, also if idle', async () => {
+  await home.start()
   const socket = path.join(home.directory, 'sensor.sock')
-  const server = await grpcServer(socket, DiscoveryHandlerService, {
-    discover(call: ServerWritableStream<DiscoverRequest, DiscoverResponse>) {
-      const device = { id: 'foo0', properties: {}, mounts: [], deviceSpecs: [] }
-      call.write({ devices: [device], reports: [] })
-    },
-  })
-  onTestFinished(() => server.forceShutdown())
+  const listener = createServer().listen(socket)
+  onTestFinished(() => void listener.close())
   const address = `unix:${home.directory}/agent-registration.sock`
   const client = new RegistrationClient(address, credentials.createInsecure())
   const registration = { name: 'sensor', endpoint: socket, endpointType: 0, shared: true } as const
@@ -324,12 +261,6 @@ async function serveOnce(): Promise<string> {
     client.registerDiscoveryHandler(registration, (error) => (error ? reject(error) : resolve()))
   })
   client.close()
-  return socket
-}
-
-it('A4 a handler that registers once is asked by the next agent, also if it was idle', async () => {
-  await home.start()
-  const socket = await serveOnce()
   // Also an agent that is killed leaves it.
   await eventually(async () =>
     expect(JSON.parse(await readFile(home.checkpointFile, 'utf8')).handlers).toEqual([
@@ -337,7 +268,5 @@ it('A4 a handler that registers once is asked by the next agent, also if it was 
     ]),
   )
   await home.start()
-  const configuration = wanted('', 'sensor')
-  await home.cluster.apply(configuration)
-  await offers(`akri.sh/${configuration.name}`, 1)
+  await eventually(() => expect(home.agent.registry.names).toEqual(['sensor']))
 })

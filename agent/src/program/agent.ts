@@ -26,8 +26,8 @@ import { StatusReporter } from '../report/status-reporter.js'
 import { SlotBook } from '../slots/slot-book.js'
 import { SlotClaims } from '../slots/slot-claims.js'
 import { SlotReconciler } from '../slots/slot-reconciler.js'
-import { Liveness } from './liveness.js'
-import { hasDevicesIn, RememberedOffer, recallSlots, savedState } from './saved-state.js'
+import { livenessCheck } from './liveness.js'
+import { RememberedOffer, recallSlots, savedState } from './saved-state.js'
 
 export interface AgentOptions extends Partial<AgeingOptions> {
   readonly cluster: Cluster
@@ -76,19 +76,7 @@ export interface AgentOptions extends Partial<AgeingOptions> {
   readonly observer?: AgentObserver
 }
 
-export interface Agent {
-  readonly registry: HandlerRegistry
-  readonly discovery: Discovery
-  readonly plugins: DevicePlugins
-  /** Resolves after the first offer of the devices in the checkpoint; after a second at most. */
-  readonly offered: Promise<void>
-  /** How many objects of the kind wait for a reconcile. */
-  queued(kind: ReconciledKind): number
-  /** Dials the agent's own sockets. @returns the problem; undefined if there is none */
-  healthy(): Promise<string | undefined>
-  /** Ends everything. Instances stay as they are: their devices are still there. */
-  close(): Promise<void>
-}
+export type Agent = ReturnType<typeof runParts>
 
 /** Starts the agent of one node: from Configurations to Instances and device plugins. */
 export async function startAgent(options: AgentOptions): Promise<Agent> {
@@ -151,7 +139,8 @@ async function startParts(options: AgentOptions, closer: Closer, signal: AbortSi
   const parts = { ...shared, discovery, plugins }
   const reconciler = new InstanceReconciler({ ...parts, names, reconciled })
   const status = new StatusReporter({ ...parts, reconciler })
-  const withDevices = configurations.list().filter(hasDevicesIn(remembered)).map(keyOf)
+  const all = configurations.list().map(keyOf)
+  const withDevices = all.filter((key) => discovery.deviceSet(key).devices.size > 0)
   const offer = new RememberedOffer(withDevices, options.clock, signal)
 
   for (const handler of options.embedded)
@@ -166,7 +155,7 @@ async function startParts(options: AgentOptions, closer: Closer, signal: AbortSi
 type Parts = Awaited<ReturnType<typeof startParts>>
 
 /** Runs the parts until the end of the agent. */
-function runParts(parts: Parts, closer: Closer, stop: AbortController): Agent {
+function runParts(parts: Parts, closer: Closer, stop: AbortController) {
   const { clock, log, node, signal, registry, discovery, plugins } = parts
   const { reconciler, slots, state, offer, registration } = parts
   discovery.start()
@@ -182,19 +171,23 @@ function runParts(parts: Parts, closer: Closer, stop: AbortController): Agent {
     stop.abort()
     await Promise.all(running)
   })
-  const { socket } = registration
-  const liveness = new Liveness({ registration: socket, plugins: () => plugins.served, clock, log })
+  const healthy = livenessCheck({ registration: registration.socket, plugins, clock, log })
   log.info({ node, handlers: registry.names }, 'agent started')
   return {
     registry,
     discovery,
     plugins,
+    /** Resolves after the first offer of the devices in the checkpoint; after a second at most. */
     offered: offer.made,
-    queued: (kind) => {
+    /** How many objects of the kind wait for a reconcile. */
+    queued: (kind: ReconciledKind) => {
+      const brokerInfo = parts.brokerInfo?.queued ?? 0
       const [Configuration, Claims] = [reconciler.queued, slots.queued]
-      return { Configuration, Claims, BrokerInfo: parts.brokerInfo?.queued ?? 0 }[kind]
+      return { Configuration, Claims, BrokerInfo: brokerInfo }[kind]
     },
-    healthy: () => liveness.problem(),
+    /** Dials the agent's own sockets. @returns the problem; undefined if there is none */
+    healthy,
+    /** Ends everything. Instances stay as they are: their devices are still there. */
     close: () => closer.close(),
   }
 }
@@ -206,20 +199,17 @@ async function serveRegistrations(
   sockets: Closer,
 ): Promise<RegistrationServer> {
   const { embedded, isolated, handlersDirectory, handlersGroup, handlerAddresses } = options
-  const { clock, log } = options
+  const shared = { registry, clock: options.clock, log: options.log }
   const only = new Set(isolated?.names)
   const server = await RegistrationServer.open({
-    ...{ registry, clock, log },
-    directory: handlersDirectory,
-    group: handlersGroup,
+    ...{ ...shared, directory: handlersDirectory, group: handlersGroup },
     names: { allBut: new Set([...embedded.map(({ name }) => name), ...only]) },
     addresses: handlerAddresses,
   })
   sockets.own(server)
   if (isolated !== undefined) {
-    const { directory } = isolated
-    const names = { only }
-    sockets.own(await RegistrationServer.open({ registry, clock, log, directory, names }))
+    const own = { ...shared, directory: isolated.directory, names: { only } }
+    sockets.own(await RegistrationServer.open(own))
   }
   return server
 }

@@ -1,5 +1,6 @@
 import type { Configuration, Instance } from '@akrijs/api'
-import { expect, it } from 'vitest'
+import { beforeEach, expect, it } from 'vitest'
+import type { HandlerRegistry } from '../handlers/handler-registry.js'
 import { AgentMetrics } from './metrics.js'
 
 const instance = (shared: boolean, nodes: string[], deviceUsage: Record<string, string>) =>
@@ -10,33 +11,35 @@ const instance = (shared: boolean, nodes: string[], deviceUsage: Record<string, 
 const configuration = (name: string, handler: string) =>
   ({ metadata: { name }, spec: { discoveryHandler: { name: handler } } }) as Configuration
 
-/** The metrics of the node `a`. */
-const metricsOf = (state: Partial<ConstructorParameters<typeof AgentMetrics>[0]>) =>
-  new AgentMetrics({
-    node: 'a',
-    configurations: () => [],
-    instances: () => [],
-    endpoints: () => 0,
-    queued: () => 0,
-    apiSilenceMs: () => 0,
-    ...state,
-  })
+let configurations: Configuration[]
+let instances: Instance[]
+let problems: string[]
+/** Of the node `a`. */
+let metrics: AgentMetrics
+
+beforeEach(() => {
+  configurations = []
+  instances = []
+  problems = []
+  const cluster = {
+    configurations: { list: () => configurations },
+    instances: { list: () => instances },
+    silentForMs: 1500,
+  }
+  metrics = new AgentMetrics('a', cluster, { add: (problem) => void problems.push(problem) })
+})
 
 it('counts Instances and slots of its node, by the names of the existing system', async () => {
-  let instances = [
+  configurations = [configuration('cam', 'onvif'), configuration('disk', 'udev')]
+  instances = [
     instance(true, ['a', 'b'], { 's-0': 'a', 's-1': 'C:0:b' }),
     instance(false, ['a'], {}),
     instance(true, ['b'], { 't-0': 'b', 't-1': '' }),
   ]
-  const problems: string[] = []
-  const metrics = metricsOf({
-    configurations: () => [configuration('cam', 'onvif'), configuration('disk', 'udev')],
-    instances: () => instances,
-    endpoints: () => 3,
+  metrics.agent = {
+    registry: { size: 3 } as HandlerRegistry,
     queued: (kind) => ({ Configuration: 4, Claims: 1, BrokerInfo: 7 })[kind],
-    apiSilenceMs: () => 1500,
-    onProblem: (problem) => void problems.push(problem),
-  })
+  }
   metrics.handlerAnswered('cam', 'udev', 0.3)
   metrics.handlerAnswered('cam', 'udev', undefined)
   metrics.handlerFailed('udev')
@@ -81,19 +84,16 @@ it('counts Instances and slots of its node, by the names of the existing system'
 })
 
 it('starts its series again beyond 2,000 Configurations between two scrapes', async () => {
-  const present = Array.from({ length: 2001 }, (_, index) => configuration(`cam-${index}`, 'h'))
-  const metrics = metricsOf({ configurations: () => present })
+  configurations = Array.from({ length: 2001 }, (_, index) => configuration(`cam-${index}`, 'h'))
   const series = async () =>
     (await metrics.registry.metrics()).match(/^akri_discovery_response_time_count/gm)?.length
-  for (const { metadata } of present.slice(1)) metrics.handlerAnswered(metadata.name, 'h', 1)
+  for (const { metadata } of configurations.slice(1)) metrics.handlerAnswered(metadata.name, 'h', 1)
   expect(await series()).toBe(2000)
   metrics.handlerAnswered('cam-0', 'h', 1)
   expect(await series()).toBe(1)
 })
 
 it('forgets Configurations and handlers that no Configuration has any more', async () => {
-  let configurations: Configuration[] = []
-  const metrics = metricsOf({ configurations: () => configurations })
   const empty = await metrics.registry.metrics()
   const series = async () => (await metrics.registry.metrics()).match(/"(cam|h)-\d+"/g)
   for (let round = 0; round < 50; round++) {

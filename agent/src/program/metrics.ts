@@ -1,7 +1,7 @@
 import { type Configuration, heldSlots, holderOf, type Instance } from '@akrijs/api'
 import { ReconcileMetrics } from '@akrijs/runtime/program'
 import { Counter, Gauge, Histogram } from 'prom-client'
-import { problemOf } from '../report/node-problems.js'
+import { type NodeProblems, problemOf } from '../report/node-problems.js'
 import {
   type AgentObserver,
   NODE_PROBLEMS,
@@ -10,19 +10,14 @@ import {
   RECONCILED_KINDS,
   type ReconciledKind,
 } from '../report/observer.js'
+import type { Agent } from './agent.js'
 
-/** The gauges are computed from this at each scrape. */
-interface MeasuredState {
-  readonly node: string
-  configurations(): readonly Configuration[]
-  instances(): readonly Instance[]
-  endpoints(): number
-  /** How many objects of the kind wait for a reconcile. */
-  queued(kind: ReconciledKind): number
+/** The cluster of the agent, for gauges that are computed at each scrape. */
+interface MeasuredCluster {
+  readonly configurations: { list(): readonly Configuration[] }
+  readonly instances: { list(): readonly Instance[] }
   /** Milliseconds since the last answer of the API server, or since the start of the agent. */
-  apiSilenceMs(): number
-  /** Called for each problem of the node. @default nothing */
-  onProblem?(problem: NodeProblem, error: unknown): void
+  readonly silentForMs: number
 }
 
 const RESULTS = ['Success', 'Fail'] as const
@@ -39,7 +34,10 @@ export class AgentMetrics implements AgentObserver {
   readonly #reconciles = new ReconcileMetrics(RECONCILED_KINDS)
   /** The others register here too. */
   readonly registry = this.#reconciles.registry
-  readonly #state: MeasuredState
+  readonly #cluster: MeasuredCluster
+  /** The agent, after its start. */
+  agent: Pick<Agent, 'registry' | 'queued'> | undefined
+  readonly #nodeProblems: Pick<NodeProblems, 'add'> | undefined
   readonly #responseTime = new Histogram({
     name: 'akri_discovery_response_time',
     help: 'Seconds from asking a handler to its first list',
@@ -47,7 +45,7 @@ export class AgentMetrics implements AgentObserver {
     buckets: [0.25, 0.5, 1, 1.5, 2, 3, 5, 10, 60],
     registers: [this.registry],
     collect: () => {
-      const names = this.#state.configurations().map(({ metadata }) => metadata.name)
+      const names = this.#cluster.configurations.list().map(({ metadata }) => metadata.name)
       const present = new Set<string>(names)
       for (const configuration of this.#configurations)
         if (!present.has(configuration) && this.#configurations.delete(configuration))
@@ -80,18 +78,21 @@ export class AgentMetrics implements AgentObserver {
   readonly #problems = this.#counter(
     'akri_node_problems_total',
     'Failures on the node beside single devices: of its disk, its kubelet, and the API server',
-    { problem: NODE_PROBLEMS },
+    { problem: Object.keys(NODE_PROBLEMS) },
   )
   readonly #requests = this.#counter('akri_api_requests_total', 'Requests to the API server', {
     method: [],
     status: [],
   })
 
-  constructor(state: MeasuredState) {
-    this.#state = state
+  constructor(node: string, cluster: MeasuredCluster, problems?: Pick<NodeProblems, 'add'>) {
+    this.#cluster = cluster
+    this.#nodeProblems = problems
     const { signal } = new AbortController()
     for (const kind of RECONCILED_KINDS)
-      this.#reconciles.follow(kind, () => state.queued(kind), signal)
+      this.#reconciles.follow(kind, () => this.agent?.queued(kind) ?? 0, signal)
+    const ofNode = () =>
+      cluster.instances.list().filter(({ spec }) => spec.nodes.some((each) => each === node))
     const answers = this.#answers
     new Counter({
       name: 'akri_discovery_response_result',
@@ -99,12 +100,10 @@ export class AgentMetrics implements AgentObserver {
       labelNames: ['discovery_handler_name', 'result'],
       registers: [this.registry],
       collect() {
-        const present = new Set(
-          state.configurations().map(({ spec }) => spec.discoveryHandler.name),
-        )
+        const handlers = cluster.configurations.list().map(({ spec }) => spec.discoveryHandler.name)
         this.reset()
         // A handler that is configured has a series before its first answer.
-        for (const handler of present)
+        for (const handler of new Set(handlers))
           for (const result of RESULTS)
             this.inc(
               { discovery_handler_name: handler, result },
@@ -117,10 +116,10 @@ export class AgentMetrics implements AgentObserver {
       'Instances that this node is in',
       ['configuration', 'is_shared'],
       (gauge) => {
-        for (const { metadata } of state.configurations())
+        for (const { metadata } of cluster.configurations.list())
           for (const shared of ['true', 'false'])
             gauge.set({ configuration: metadata.name, is_shared: shared }, 0)
-        for (const { spec } of this.#nodeInstances())
+        for (const { spec } of ofNode())
           gauge.inc({ configuration: spec.configurationName, is_shared: String(spec.shared) })
       },
     )
@@ -129,12 +128,11 @@ export class AgentMetrics implements AgentObserver {
       'Slots of these Instances: free, held by this node, held by others',
       ['configuration', 'holder'],
       (gauge) => {
-        for (const { spec } of this.#nodeInstances()) {
+        for (const { spec } of ofNode()) {
+          const usages = Object.values(spec.deviceUsage)
           const held = heldSlots(spec.deviceUsage)
-          const here = Object.values(spec.deviceUsage).filter(
-            (usage) => holderOf(usage) === state.node,
-          ).length
-          const total = Math.max(spec.capacity, Object.keys(spec.deviceUsage).length)
+          const here = usages.filter((usage) => holderOf(usage) === node).length
+          const total = Math.max(spec.capacity, usages.length)
           const configuration = spec.configurationName
           gauge.inc({ configuration, holder: 'none' }, total - held)
           gauge.inc({ configuration, holder: 'this_node' }, here)
@@ -146,13 +144,13 @@ export class AgentMetrics implements AgentObserver {
       'akri_api_silence_seconds',
       'Seconds since the last answer of the API server, or since the start of the agent',
       [],
-      (gauge) => gauge.set(state.apiSilenceMs() / 1000),
+      (gauge) => gauge.set(cluster.silentForMs / 1000),
     )
     this.#gauge(
       'akri_handler_endpoints',
       'Handlers that are loaded or have registered',
       [],
-      (gauge) => gauge.set(state.endpoints()),
+      (gauge) => gauge.set(this.agent?.registry.size ?? 0),
     )
   }
 
@@ -180,7 +178,7 @@ export class AgentMetrics implements AgentObserver {
   failed(otherwise: NodeProblem, error: unknown): void {
     const problem = problemOf(error, otherwise)
     this.#problems(problem)
-    this.#state.onProblem?.(problem, error)
+    this.#nodeProblems?.add(problem, error)
   }
 
   reconciling<T>(kind: ReconciledKind, work: () => Promise<T>): Promise<T> {
@@ -190,12 +188,6 @@ export class AgentMetrics implements AgentObserver {
   /** @param status undefined without an answer */
   apiAnswered(method: string, status: number | undefined): void {
     this.#requests(method, String(status ?? 'none'))
-  }
-
-  #nodeInstances(): Instance[] {
-    return this.#state
-      .instances()
-      .filter(({ spec }) => spec.nodes.some((node) => node === this.#state.node))
   }
 
   /**

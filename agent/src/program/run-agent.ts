@@ -1,13 +1,6 @@
 import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
-import {
-  ApiClient,
-  ApiError,
-  type ApiUnreachableError,
-  type NodeName,
-  objectKey,
-  warningLogger,
-} from '@akrijs/kube'
+import { ApiClient, ApiError, type NodeName, objectKey, warningLogger } from '@akrijs/kube'
 import { clusterAccess } from '@akrijs/kube/access'
 import { aborted, type Clock, runAfter, systemClock } from '@akrijs/runtime'
 import type { ProgramContext } from '@akrijs/runtime/program'
@@ -50,7 +43,7 @@ export async function runAgent(options: AgentProgramOptions, context: RunContext
     await mkdir(each, { recursive: true, mode: 0o700 })
   let agent: Agent | undefined
   let starting = 'starting'
-  const api = await openApi(options, context, () => agent)
+  const api = await openApi(options, context)
   // First of all: an unreachable cluster must show in the probes, not in a crash.
   await serveHealth({
     port: options.metricsPort,
@@ -88,6 +81,7 @@ export async function runAgent(options: AgentProgramOptions, context: RunContext
     ...{ kubelet, clock, log },
   })
   agent = running
+  api.metrics.agent = running
   // The agent closes before the handlers: it would count the end of a handler as a failure.
   let endHandlers: () => unknown = () => {}
   closer.add(() => endHandlers())
@@ -104,7 +98,6 @@ type Api = Awaited<ReturnType<typeof openApi>>
 async function openApi(
   options: AgentProgramOptions,
   { log, closer, clock = systemClock }: RunContext,
-  agent: () => Agent | undefined,
 ) {
   const { pod, podNamespace, compatibility } = options
   const node = options.node as NodeName
@@ -121,9 +114,15 @@ async function openApi(
       if (status < 400) problems.apiAnswers()
     },
     onFailure({ method, path: of }, error) {
-      if (!ApiError.is(error)) metrics.apiAnswered(method, undefined)
-      if (!ApiError.is(error) || error.status === 429 || error.status >= 500) problems.apiFails()
-      if (isApiProblem(of, error)) metrics.failed('ApiRequestFailed', error)
+      const status = ApiError.is(error) ? error.status : undefined
+      if (status === undefined) metrics.apiAnswered(method, status)
+      const isAway = status === undefined || status === 429 || status >= 500
+      if (isAway) problems.apiFails()
+      // Lost races are no problems of the node. Neither is a Secret that the agent may not read:
+      // its Configuration shows that.
+      const isSource = /\/(secrets|configmaps)\b/.test(of)
+      const isRefused = status === 401 || (status === 403 && !isSource)
+      if (isAway || isRefused) metrics.failed('ApiRequestFailed', error)
     },
     onWarning: warningLogger(log),
   })
@@ -133,22 +132,9 @@ async function openApi(
   const agentPod = { agentPod: pod, agentNamespace: podNamespace }
   const cluster = new KubernetesCluster({ ...shared, ...agentPod, compatibility })
   const pods = new KubernetesNodePods(shared)
-  const metrics = new AgentMetrics({
-    node,
-    configurations: () => cluster.configurations.list(),
-    instances: () => cluster.instances.list(),
-    endpoints: () => agent()?.registry.size ?? 0,
-    queued: (kind) => agent()?.queued(kind) ?? 0,
-    apiSilenceMs: () => cluster.silentForMs,
-    onProblem: (problem, error) => problems.add(problem, error),
-  })
-  const problems = new NodeProblems({
-    node,
-    clock,
-    pod: pod && podNamespace ? objectKey(podNamespace, pod) : undefined,
-    uidOf: (key) => pods.uidOf(key),
-    recordEvent: (event) => cluster.recordEvent(event),
-  })
+  const key = pod && podNamespace ? objectKey(podNamespace, pod) : undefined
+  const problems = new NodeProblems({ ...shared, cluster, pods, pod: key })
+  const metrics = new AgentMetrics(node, cluster, problems)
   return { client, server: access.server, cluster, pods, metrics, over }
 }
 
@@ -184,14 +170,4 @@ function settingsOf(options: AgentProgramOptions, { client, cluster, pods, metri
       },
     },
   } satisfies Partial<AgentOptions>
-}
-
-/**
- * Whether a failed request is a problem of the node. Lost races are none. Neither is a Secret that
- * the agent may not read: the Configuration that refers to it shows that.
- */
-function isApiProblem(path: string, error: ApiError | ApiUnreachableError): boolean {
-  if (!ApiError.is(error)) return true
-  if (error.status === 403) return !/\/(secrets|configmaps)\b/.test(path)
-  return error.status === 401 || error.status === 429 || error.status >= 500
 }

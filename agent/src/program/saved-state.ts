@@ -1,5 +1,5 @@
-import { type Configuration, instanceNameParts } from '@akrijs/api'
-import { keyOf, type ObjectKey } from '@akrijs/kube/objects'
+import { instanceNameParts } from '@akrijs/api'
+import type { ObjectKey } from '@akrijs/kube/objects'
 import type { Clock } from '@akrijs/runtime'
 import type { Checkpoint, CheckpointContent } from '../discovery/checkpoint.js'
 import type { Discovery } from '../discovery/discovery.js'
@@ -45,17 +45,6 @@ export function recallSlots(book: SlotBook, { given }: CheckpointContent): void 
     const instance = instanceOf(slot)
     const { configuration } = instanceNameParts(instance) ?? {}
     if (lost && configuration !== undefined) book.lose({ id: undefined, instance, configuration })
-  }
-}
-
-/** Whether the checkpoint has devices of a Configuration. */
-export function hasDevicesIn({ discovery }: CheckpointContent) {
-  return (configuration: Configuration): boolean => {
-    const written = discovery[keyOf(configuration)]
-    return (
-      written?.uid === configuration.metadata.uid &&
-      written.lists.some(({ devices = [] }) => devices.length > 0)
-    )
   }
 }
 

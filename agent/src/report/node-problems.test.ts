@@ -20,8 +20,8 @@ beforeEach(() => {
     node: 'node-a' as NodeName,
     clock,
     pod,
-    uidOf: (key) => (key === pod ? 'u1' : undefined),
-    recordEvent: (event) => void events.push(event),
+    pods: { uidOf: (key) => (key === pod ? 'u1' : undefined) },
+    cluster: { recordEvent: (event) => void events.push(event) },
   })
 })
 
