@@ -114,9 +114,9 @@ const NODE = 'node-a' as NodeName
 const SLOT = slot(0).slot
 const allocation: SlotAllocation = { slot: SLOT, resourceName: 'akri.sh/cam', id: '7' }
 
-/** The plan of a node that uses these slots, and whose back-off is over. */
+/** The plan of a node that uses these slots. */
 const restore = (allocations: readonly SlotAllocation[], ...instances: Instance[]) =>
-  planRestore(allocations, instances, NODE, () => true)
+  planRestore(allocations, instances, NODE)
 const nothing = { restore: [], conflicts: [] }
 
 describe('the restore plan', () => {

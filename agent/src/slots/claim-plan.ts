@@ -1,6 +1,5 @@
 import { GROUP, holderOf, type Instance, parseSlotUsage, type SlotName } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
-import { Backoff } from '@akrijs/runtime'
 import type { Allocations, NodePods } from '../kubelet/kubelet.js'
 import {
   type AllocationLedger,
@@ -137,13 +136,11 @@ export interface ClaimConflict extends LostClaim {
  * @param allocations what containers of this node use
  * @param instances of the whole cluster. Those that the node is not in, or that are being deleted,
  * are left out
- * @param mayRetry whether the back-off of the slot is over
  */
 export function planRestore(
   allocations: readonly SlotAllocation[],
   instances: readonly Instance[],
   node: NodeName,
-  mayRetry: (slot: SlotName) => boolean,
 ): { restore: LostClaim[]; conflicts: ClaimConflict[] } {
   const restore: LostClaim[] = []
   const conflicts: ClaimConflict[] = []
@@ -172,37 +169,7 @@ export function planRestore(
       inUse ??= new Set(allocations.map((each) => `${each.slot} ${usageOf(each, node)}`))
       if (holderOf(takenBy) !== node || inUse.has(`${slot} ${takenBy}`))
         conflicts.push({ ...lost, takenBy })
-    } else if (mayRetry(slot)) restore.push(lost)
+    } else restore.push(lost)
   }
   return { restore, conflicts }
-}
-
-/** Between attempts to restore a slot, in milliseconds. */
-const BACKOFF = { initialMs: 1000, ceilingMs: 30_000 }
-/** The back-off of a slot starts again after this time without an attempt, in milliseconds. */
-const RESET_MS = 60_000
-
-/**
- * Back-off of the restores of each slot. It bounds the writes of this node when another program
- * frees the slot again and again, or when the API server is away.
- */
-export class RestoreBackoff {
-  readonly #slots = new Map<SlotName, { backoff: Backoff; attemptedAt: number; retryAt: number }>()
-
-  isOver(slot: SlotName, now: number): boolean {
-    return (this.#slots.get(slot)?.retryAt ?? 0) <= now
-  }
-
-  /** The earliest time after `now` at which a slot may be restored; infinite if there is none. */
-  nextAfter(now: number): number {
-    const times = [...this.#slots.values()].map(({ retryAt }) => retryAt)
-    return Math.min(...times.filter((retryAt) => retryAt > now))
-  }
-
-  attempt(slot: SlotName, now: number): void {
-    for (const [name, { attemptedAt }] of this.#slots)
-      if (now - attemptedAt >= RESET_MS) this.#slots.delete(name)
-    const backoff = this.#slots.get(slot)?.backoff ?? new Backoff(BACKOFF)
-    this.#slots.set(slot, { backoff, attemptedAt: now, retryAt: now + backoff.next() })
-  }
 }

@@ -7,7 +7,7 @@ import {
 } from '@akrijs/api'
 import type { NodeName, ObjectKey } from '@akrijs/kube/objects'
 import { ReconcileQueue, type ReconcileResult } from '@akrijs/kube/queue'
-import { type Clock, type Logger, runAfter, TokenBucket } from '@akrijs/runtime'
+import { Backoff, type Clock, type Logger, runAfter, TokenBucket } from '@akrijs/runtime'
 import type { Cluster } from '../cluster/cluster.js'
 import type { Allocations, Kubelet } from '../kubelet/kubelet.js'
 import type { AgentObserver } from '../report/observer.js'
@@ -18,7 +18,6 @@ import {
   type NodeSlot,
   planReclaim,
   planRestore,
-  RestoreBackoff,
   slotId,
   type UnlistedSince,
 } from './claim-plan.js'
@@ -63,6 +62,8 @@ const LOG_INTERVAL_MS = 60_000
  * user can create and delete Pods of a node without a pause, and each reconcile asks the kubelet.
  */
 const POD_CHANGES = { burst: 50, refillMs: 500 }
+/** Lost claims that start a reconcile at once: another program may free them again and again. */
+const LOSSES = { burst: 10, refillMs: 60_000 }
 const SLOT_GRACE_MS = 20_000
 /** How long the start of the agent waits for the kubelet, in milliseconds. */
 const START_LIMIT_MS = 1000
@@ -86,7 +87,8 @@ export class SlotReconciler {
   readonly #options: SlotReconcilerOptions
   readonly #queue: ReconcileQueue<NodeName>
   readonly #events: SlotEvents
-  readonly #backoff = new RestoreBackoff()
+  /** While the cluster does not answer to a restore. */
+  readonly #backoff = new Backoff()
   #unlistedSince: UnlistedSince = new Map()
   /** Monotonic time at which the last Pod ended or was deleted. */
   #podGoneAt = Number.NEGATIVE_INFINITY
@@ -125,6 +127,7 @@ export class SlotReconciler {
   run(signal: AbortSignal): Promise<void> {
     const { cluster, kubelet, node, clock, book } = this.#options
     const changes = new TokenBucket({ clock, ...POD_CHANGES })
+    const losses = new TokenBucket({ clock, ...LOSSES })
     // The answer after a start tells which Pod has the slots: once it has ended, another Pod whose
     // init containers still run does not keep them.
     kubelet.pods?.onChange((change) => {
@@ -139,8 +142,8 @@ export class SlotReconciler {
         // Not at once: the Pod of a young claim may not be seen yet.
         runAfter(clock, INTERVAL_MS, signal, () => this.#queue.add(node))
       }
-      if (this.#planRestore([instance], instance.metadata.name).restore.length > 0)
-        this.#queue.add(node)
+      const { restore } = this.#planRestore([instance], instance.metadata.name)
+      if (restore.length > 0 && losses.take() === 0) this.#queue.add(node)
     }, signal)
     book.onLoss((device, isOver) => {
       if (isOver) return
@@ -169,14 +172,14 @@ export class SlotReconciler {
         rechecks.push(clock.monotonicMs() + RETRY_MS)
     } else {
       this.#events.reportConflicts(snapshot.unresolved, plan.conflicts)
-      for (const lost of plan.restore) await this.#restore(lost)
+      let isAnswered = true
+      for (const lost of plan.restore) isAnswered = (await this.#restore(lost)) && isAnswered
+      if (isAnswered) this.#backoff.reset()
+      else rechecks.push(clock.monotonicMs() + this.#backoff.next())
     }
     this.#isIdle = snapshot?.slots.length === 0
     rechecks.push(begunAt + (this.#isIdle ? IDLE_INTERVAL_MS : INTERVAL_MS))
-    const now = clock.monotonicMs()
-    return {
-      requeueAfterMs: Math.max(0, Math.min(...rechecks, this.#backoff.nextAfter(now)) - now),
-    }
+    return { requeueAfterMs: Math.max(0, Math.min(...rechecks) - clock.monotonicMs()) }
   }
 
   #logStart(now: number): void {
@@ -271,30 +274,31 @@ export class SlotReconciler {
 
   /** @param name of the only Instance, if there is one @default all Instances */
   #planRestore(instances: readonly Instance[], name?: InstanceName) {
-    const { clock, book, node } = this.#options
-    const now = clock.monotonicMs()
-    return planRestore(book.allocations.inUse(name), instances, node, (slot) =>
-      this.#backoff.isOver(slot, now),
-    )
+    const { book, node } = this.#options
+    return planRestore(book.allocations.inUse(name), instances, node)
   }
 
-  async #restore(lost: LostClaim): Promise<void> {
-    const { cluster, claims, clock, book, log, observer } = this.#options
+  /** @returns whether the cluster has answered */
+  async #restore(lost: LostClaim): Promise<boolean> {
+    const { cluster, claims, book, log, observer } = this.#options
     const { slot, key, usage } = lost
-    this.#backoff.attempt(slot, clock.monotonicMs())
     try {
       const result = await claims.exclusively(async () =>
         book.allocations.has(lost) ? cluster.restoreSlot(key, slot, usage) : undefined,
       )
-      if (result === undefined) return
-      if (result.outcome !== 'claimed') return log.debug({ slot, ...result }, 'slot not restored')
+      if (result?.outcome !== 'claimed') {
+        if (result !== undefined) log.debug({ slot, ...result }, 'slot not restored')
+        return true
+      }
     } catch (err) {
-      return log.warn({ slot, err }, 'slot not restored')
+      log.warn({ slot, err }, 'slot not restored')
+      return false
     }
     observer.restored('restored')
     log.warn({ slot, usage }, 'lost claim of a running container restored')
     const { deviceUsage = {}, capacity = 0 } = cluster.instances.get(key)?.spec ?? {}
     const held = heldSlots(deviceUsage)
     if (held > capacity) this.#events.reportOverCapacity(lost, held, capacity)
+    return true
   }
 }
