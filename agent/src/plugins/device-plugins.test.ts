@@ -36,13 +36,14 @@ const camera = (digest: string) =>
           { containerPath: `/dev/${digest}`, hostPath: '/dev/video0', permissions: 'rw' },
         ],
       },
-      properties: { CAMERA: digest },
+      properties: { CAMERA: digest, 'USB_RESOURCE_AKRI_SH_UDEV-GPU_1': '1:3' },
       capacity: 3,
     },
     digest,
   )
 const served = camera('8120fe')
 const slot = (index: number) => `cam-8120fe-${index}` as SlotName
+const HEALTHY = { [slot(0)]: true, [slot(1)]: true, [slot(2)]: true }
 
 let home: NodeEnvironment
 let book: SlotBook
@@ -70,8 +71,8 @@ afterEach(async () => {
 })
 
 function start(observer: AgentObserver = noopObserver): DevicePlugins {
-  const shared = { book, kubelet: sockets, clock, observer, log: silentLogger }
-  return new DevicePlugins({ ...shared, claims: new SlotClaims({ ...shared, cluster }) })
+  const claims = new SlotClaims({ cluster, clock, observer, book })
+  return new DevicePlugins({ book, claims, kubelet: sockets, clock, observer, log: silentLogger })
 }
 /** Waits while the time of the agent passes. */
 const later = (look: () => unknown) =>
@@ -90,6 +91,7 @@ const pod = (uid: string, of: string, ...containers: number[]) => ({
 const serve = (instance: ServedInstance) => plugins.serve(instance, true)
 const serveConfiguration = () => plugins.serveConfiguration(owner)
 const usage = () => cluster.instances.get(key)?.spec.deviceUsage
+const problems = () => plugins.registrationProblems(owner)
 const health = (of = resource) => Object.fromEntries(kubelet.devices(of))
 const offers = (count: number, of = resource) =>
   eventually(() => expect(kubelet.resource(of).allocatable).toBe(count))
@@ -121,9 +123,7 @@ describe('the device plugins of both levels', () => {
     expect(health('akri.sh/cam')).toEqual({})
     await serve(served)
     await eventually(() => expect(health('akri.sh/cam')).toEqual({ 0: true }))
-    await eventually(() =>
-      expect(health()).toEqual({ [slot(0)]: true, [slot(1)]: true, [slot(2)]: true }),
-    )
+    await eventually(() => expect(health()).toEqual(HEALTHY))
     await plugins.withdraw(served.name, false)
     await eventually(() => expect(health('akri.sh/cam')).toEqual({}))
   })
@@ -142,12 +142,17 @@ describe('the device plugins of both levels', () => {
     await eventually(() => expect(health('akri.sh/cam')).toEqual({ 0: true, 1: true }))
   })
 
-  it('R39 R80 R111 R113 A18 claim slots of the kubelet, and answer with the device', async () => {
+  it('R39 R80 R106 R111 R113 A18 claim slots of the kubelet, and answer with it all', async () => {
     await serve(served)
     await offers(3)
     const answer = await kubelet.admit(pod('p', resource, 2, 1))
     expect(answer.get('c0')).toEqual({
-      envs: { CAMERA: '8120fe', CAMERA_8120FE: '8120fe' },
+      envs: {
+        CAMERA: '8120fe',
+        CAMERA_8120FE: '8120fe',
+        'USB_RESOURCE_AKRI_SH_UDEV-GPU_1': '1:3',
+        'USB_RESOURCE_AKRI_SH_UDEV-GPU_1_8120FE': '1:3',
+      },
       mounts: served.device.mounts,
       devices: served.device.deviceSpecs,
       annotations: {
@@ -248,7 +253,6 @@ describe('the registration of a device plugin', () => {
     refusal.mockRejectedValue(new PluginRefusedError('not so'))
     await serve(served)
     await serveConfiguration()
-    const problems = () => plugins.registrationProblems(owner)
     expect(problems()).toEqual([
       { resourceName: resource, isRefused: true, message: 'not so' },
       { resourceName: 'akri.sh/cam', isRefused: true, message: 'not so' },
@@ -269,7 +273,6 @@ describe('the registration of a device plugin', () => {
       throw new PluginRefusedError('too late')
     })
     await serve(served)
-    const problems = () => plugins.registrationProblems(owner)
     expect(problems()).toMatchObject([{ resourceName: resource }])
     await offers(3)
     await later(() => expect(problems()).toEqual([]))
@@ -292,7 +295,6 @@ describe('the registration of a device plugin', () => {
   it('is a problem of its Configuration if the kubelet stays away, until it is there', async () => {
     await kubelet.close()
     await serve(served)
-    const problems = () => plugins.registrationProblems(owner)
     await clock.advance(9000)
     expect(problems()).toEqual([])
     await later(() =>
@@ -335,9 +337,7 @@ describe('the registration of a device plugin', () => {
     await offers(3)
     await plugins.withdraw(served.name, true)
     await serve(served)
-    await eventually(() =>
-      expect(health()).toEqual({ [slot(0)]: true, [slot(1)]: true, [slot(2)]: true }),
-    )
+    await eventually(() => expect(health()).toEqual(HEALTHY))
     await kubelet.admit(pod('p', resource, 3))
   })
 
@@ -364,6 +364,7 @@ describe('the registration of a device plugin', () => {
       )
     await plugins.withdraw(served.name, false)
     await plugins.serveConfiguration(key)
+    await plugins.withdrawConfiguration(objectKey('other', name))
     expect(() => plugins.serve(served, true)).toThrow(
       /akri\.sh\/cam-8120fe is the resource of configuration default\/cam-8120fe/,
     )
