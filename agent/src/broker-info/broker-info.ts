@@ -18,7 +18,7 @@ interface BrokerInfoOptions {
   >
   readonly node: NodeName
   /** The slots of running containers, also when their Instance has lost the claim. */
-  readonly ledger: Pick<AllocationLedger, 'ofSlot' | 'usersOf' | 'onChange'>
+  readonly ledger: Pick<AllocationLedger, 'ofSlot' | 'onChange'>
   readonly kubelet: { readonly pods: Pick<NodePods, 'uidOf'> | undefined }
   readonly observer: Pick<AgentObserver, 'failed' | 'reconciling'>
   /** The directory of the workloads' directories: the kubelet mounts them by the same path. */
@@ -229,7 +229,7 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
     for (const { workloads } of this.#instances.values())
       for (const [slot, { mustEnd, podUids }] of workloads)
         for (const held of mustEnd ? ledger.ofSlot(slot) : [])
-          for (const pod of ledger.usersOf(held) ?? []) {
+          for (const pod of held.users ?? []) {
             const uid = kubelet.pods?.uidOf(pod)
             if (uid === undefined) continue
             if (!podUids.has(pod)) podUids.set(pod, uid)

@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
-import type { Configuration, ConfigurationName, SlotName } from '@akrijs/api'
+import type { Configuration, ConfigurationName, Instance, SlotName } from '@akrijs/api'
 import { keyOf, type NodeName, objectKey } from '@akrijs/kube/objects'
 import { ReconcileQueue } from '@akrijs/kube/queue'
 import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'

@@ -1,31 +1,20 @@
-import { type Compatibility, type ConfigurationName, GROUP, type InstanceName } from '@akrijs/api'
+import { type ConfigurationName, GROUP, type InstanceName } from '@akrijs/api'
 import { keyParts, type ObjectKey, objectKey } from '@akrijs/kube/objects'
-import { type Clock, Listeners, type Logger } from '@akrijs/runtime'
+import { Listeners } from '@akrijs/runtime'
 import { ResourceTakenError } from '../errors.js'
 import type {
   InstancePlugins,
   RegistrationProblem,
   ServedInstance,
 } from '../instances/served-instance.js'
-import type { Kubelet } from '../kubelet/kubelet.js'
-import type { AgentObserver } from '../report/observer.js'
-import { configurationResource } from '../slots/configuration-resource.js'
-import { instanceResource } from '../slots/instance-resource.js'
+import type { PluginLevel } from '../report/observer.js'
 import type { Resource } from '../slots/resource.js'
 import type { SlotBook } from '../slots/slot-book.js'
-import type { SlotClaims } from '../slots/slot-claims.js'
-import { ResourcePlugin } from './resource-plugin.js'
+import { type PluginOptions, ResourcePlugin } from './resource-plugin.js'
 
-interface DevicePluginsOptions {
-  readonly kubelet: Kubelet
-  readonly clock: Clock
-  readonly log: Logger
-  readonly observer: AgentObserver
+interface DevicePluginsOptions extends PluginOptions {
   /** What this node knows of slots. The plugins add the Instances that it serves. */
   readonly book: SlotBook
-  readonly claims: SlotClaims
-  /** The other system whose agents run in the cluster too. @default off */
-  readonly compatibility?: Compatibility | undefined
 }
 
 /** The device plugins of this node, as Configurations ask for: one for each, one for Instances. */
@@ -45,14 +34,13 @@ export class DevicePlugins implements InstancePlugins {
   }
 
   serveConfiguration(key: ObjectKey): Promise<void> {
-    const { book, compatibility } = this.#options
-    const name = keyParts(key).name as ConfigurationName
-    return this.#serve(configurationResource(name, book, compatibility), key, key).started
+    const owner = keyParts(key).name as ConfigurationName
+    const resource = { level: 'configuration', owner, name: `${GROUP}/${owner}` } as const
+    return this.#serve(resource, key, key).started
   }
 
-  async withdrawConfiguration(key: ObjectKey): Promise<void> {
-    const plugin = this.#plugins.get(`${GROUP}/${keyParts(key).name}`)
-    if (plugin?.key === key && plugin.resource.level === 'configuration') await this.#end(plugin)
+  withdrawConfiguration(key: ObjectKey): Promise<void> {
+    return this.#end('configuration', key)
   }
 
   serve(instance: ServedInstance, hasResource: boolean): Promise<void> {
@@ -63,22 +51,22 @@ export class DevicePlugins implements InstancePlugins {
       throw taken(`${GROUP}/${name}`, `Instance ${before.key}`, key)
     if (!hasResource) {
       book.serve(instance)
-      return this.#endOf(name)
+      return this.#end('instance', key)
     }
     const owner = objectKey(keyParts(key).namespace, configuration)
-    const plugin = this.#serve(instanceResource(name, book), key, owner)
+    const resource = { level: 'instance', owner: name, name: `${GROUP}/${name}` } as const
+    const plugin = this.#serve(resource, key, owner)
     // Before the kubelet can ask for its list.
     book.serve(instance)
     return plugin.started
   }
 
   async withdraw(name: InstanceName, isGone: boolean): Promise<void> {
-    const { book, claims } = this.#options
+    const { book } = this.#options
     const served = book.served(name)
     if (served === undefined) return
     book.withdraw(served, isGone)
-    claims.forget(name)
-    await this.#endOf(name, isGone)
+    await this.#end('instance', served.key, isGone)
   }
 
   /** The resources of a Configuration and of its Instances that the kubelet does not have. */
@@ -108,7 +96,9 @@ export class DevicePlugins implements InstancePlugins {
   /** Ends all plugins. Devices stay: the kubelet gets no last list. */
   async close(): Promise<void> {
     this.#stop.abort()
-    await Promise.all([...this.#plugins.values()].map((plugin) => this.#end(plugin)))
+    const plugins = [...this.#plugins.values()]
+    this.#plugins.clear()
+    await Promise.all(plugins.map((plugin) => plugin.stop()))
   }
 
   /**
@@ -131,15 +121,12 @@ export class DevicePlugins implements InstancePlugins {
     return plugin
   }
 
-  /** Ends the plugin of an Instance, if the Instance has one. */
-  async #endOf(name: InstanceName, isGone = false): Promise<void> {
-    const plugin = this.#plugins.get(`${GROUP}/${name}`)
-    if (plugin?.resource.level === 'instance') await this.#end(plugin, isGone)
-  }
-
-  #end(plugin: ResourcePlugin, isGone = false): Promise<void> {
+  /** Ends the plugin of the object, if it has one. */
+  async #end(level: PluginLevel, key: ObjectKey, isGone = false): Promise<void> {
+    const plugin = this.#plugins.get(`${GROUP}/${keyParts(key).name}`)
+    if (plugin?.key !== key || plugin.resource.level !== level) return
     this.#plugins.delete(plugin.resource.name)
-    return plugin.stop(isGone)
+    await plugin.stop(isGone)
   }
 }
 

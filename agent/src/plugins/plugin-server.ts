@@ -7,13 +7,10 @@ import {
   type DevicePluginOptions,
   type DevicePluginServer,
   DevicePluginService,
-  type Empty,
-  type ListAndWatchResponse,
 } from '@akrijs/proto/device-plugin'
 import {
   AkriError,
   type Clock,
-  type Latest,
   type Logger,
   MAX_SOCKET_PATH,
   messageOf,
@@ -21,16 +18,9 @@ import {
   objectMessage,
   runAfter,
 } from '@akrijs/runtime'
-import {
-  type handleUnaryCall,
-  Server,
-  ServerCredentials,
-  type ServerWritableStream,
-  status,
-} from '@grpc/grpc-js'
+import { type handleUnaryCall, Server, ServerCredentials, status } from '@grpc/grpc-js'
 import { AllocationRefusedError, KubeletUnavailableError } from '../errors.js'
 import { PLUGIN_CALLS } from '../limits.js'
-import type { AdvertisedDevice } from '../slots/resource.js'
 
 /** The calls that the kubelet should make: part of the registration and of the service. */
 export const PLUGIN_OPTIONS: DevicePluginOptions = {
@@ -45,14 +35,7 @@ const PREFIX = 'akri-'
 const LAST_LIST_MS = 1000
 
 /** A gRPC server of one device plugin (kubelet API v1beta1), on a unix socket. */
-export interface PluginServer {
-  readonly socket: string
-  /**
-   * Removes the socket. Resolves when the kubelet has read the streams, and has disconnected. A
-   * kubelet that does not read must not delay the other plugins for long.
-   */
-  close(): Promise<void>
-}
+export type PluginServer = Awaited<ReturnType<typeof openPluginServer>>
 
 /** Serves on a new socket. @throws KubeletUnavailableError */
 export async function openPluginServer(
@@ -60,7 +43,7 @@ export async function openPluginServer(
   resourceName: string,
   service: DevicePluginServer,
   { clock, log }: { readonly clock: Clock; readonly log: Logger },
-): Promise<PluginServer> {
+) {
   const server = new Server({ ...NO_CHANNELZ, ...PLUGIN_CALLS })
   server.addService(DevicePluginService, service)
   const connections = new Set<net.Socket>()
@@ -80,7 +63,11 @@ export async function openPluginServer(
   }
   return {
     socket,
-    async close() {
+    /**
+     * Removes the socket. Resolves when the kubelet has read the streams, and has disconnected. A
+     * kubelet that does not read must not delay the other plugins for long.
+     */
+    async close(): Promise<void> {
       const limit = new AbortController()
       // `forceShutdown` would wait for a kubelet that does not read.
       runAfter(clock, LAST_LIST_MS, limit.signal, () => {
@@ -109,26 +96,6 @@ export function pluginSocket(directory: string, resourceName: string): string {
 /** Whether a file in the kubelet's directory is a socket of this agent or of an earlier agent. */
 export function isPluginSocket(name: string): boolean {
   return name.startsWith(PREFIX) && name.endsWith('.sock')
-}
-
-export type DeviceList = readonly AdvertisedDevice[]
-
-/** A stream on which the kubelet reads device lists. */
-export type ListCall = ServerWritableStream<Empty, ListAndWatchResponse>
-
-/** A newer list takes the place of a list that the kubelet has not read. */
-export async function writeLists(call: ListCall, lists: Latest<DeviceList>): Promise<void> {
-  for await (const list of lists) {
-    const devices = list.map(({ id: ID, healthy }) => ({
-      ID,
-      health: healthy ? 'Healthy' : 'Unhealthy',
-      topology: undefined,
-    }))
-    // Until the kernel has the list. After the end of the call there is nothing more to do, and
-    // this never resolves.
-    await new Promise((onSent) => call.write({ devices }, onSent))
-  }
-  call.end()
 }
 
 /** The kubelet stores the text of a failure in the status of the Pod. */

@@ -21,6 +21,7 @@ import { eventually } from '../../../test/support/eventually.js'
 import { AllocationRefusedError, KubeletUnavailableError } from '../errors.js'
 import { noopObserver } from '../report/observer.js'
 import type { AdvertisedDevice } from '../slots/resource.js'
+import { resourcesOf, servedWith } from '../testing/objects.js'
 import type { ContainerAllocation } from './allocation.js'
 import { openPluginServer, pluginSocket } from './plugin-server.js'
 import { ResourcePlugin } from './resource-plugin.js'
@@ -39,13 +40,8 @@ beforeEach(async () => {
   list = []
   allocate = async () => []
   plugin = new ResourcePlugin({
-    resource: {
-      level: 'instance',
-      name: 'akri.sh/cam-8120fe',
-      advertise: () => list,
-      prefer: () => [],
-      choose: () => [],
-    },
+    resource: resourcesOf(servedWith()).one,
+    book: { advertise: () => [...list], prefer: () => [] },
     key: objectKey('default', 'cam-8120fe'),
     configuration: objectKey('default', 'cam'),
     claims: { allocate: () => allocate() },

@@ -2,34 +2,40 @@ import { existsSync } from 'node:fs'
 import path from 'node:path'
 import { setImmediate as nextIteration } from 'node:timers/promises'
 import type { ObjectKey } from '@akrijs/kube/objects'
-import type { AllocateResponse, DevicePluginServer } from '@akrijs/proto/device-plugin'
+import type {
+  AllocateResponse,
+  DevicePluginServer,
+  Empty,
+  ListAndWatchResponse,
+} from '@akrijs/proto/device-plugin'
 import { aborted, Backoff, type Clock, Latest, type Logger, messageOf } from '@akrijs/runtime'
+import type { ServerWritableStream } from '@grpc/grpc-js'
 import { PluginRefusedError } from '../errors.js'
 import type { RegistrationProblem } from '../instances/served-instance.js'
 import type { Kubelet } from '../kubelet/kubelet.js'
 import type { AgentObserver } from '../report/observer.js'
-import type { Resource } from '../slots/resource.js'
+import type { AdvertisedDevice, Resource } from '../slots/resource.js'
+import type { SlotBook } from '../slots/slot-book.js'
 import type { SlotClaims } from '../slots/slot-claims.js'
-import {
-  type DeviceList,
-  type ListCall,
-  openPluginServer,
-  PLUGIN_OPTIONS,
-  type PluginServer,
-  unary,
-  writeLists,
-} from './plugin-server.js'
+import { openPluginServer, PLUGIN_OPTIONS, type PluginServer, unary } from './plugin-server.js'
 
-interface ResourcePluginOptions {
-  readonly resource: Resource
-  /** The Instance or Configuration of the resource. */
-  readonly key: ObjectKey
-  readonly configuration: ObjectKey
+type DeviceList = readonly AdvertisedDevice[]
+
+/** What a plugin needs of its agent. */
+export interface PluginOptions {
+  readonly book: Pick<SlotBook, 'advertise' | 'prefer'>
   readonly claims: Pick<SlotClaims, 'allocate'>
   readonly kubelet: Pick<Kubelet, 'pluginDirectory' | 'register' | 'onRestart' | 'onDirectoryRead'>
   readonly clock: Clock
   readonly log: Logger
   readonly observer: AgentObserver
+}
+
+interface ResourcePluginOptions extends PluginOptions {
+  readonly resource: Resource
+  /** The Instance or Configuration of the resource. */
+  readonly key: ObjectKey
+  readonly configuration: ObjectKey
   /** Called after a change of the problem. */
   onProblem(): void
 }
@@ -122,7 +128,7 @@ export class ResourcePlugin {
 
   /** With a device that is gone, the kubelet has its ids as unhealthy from then on. */
   async stop(isGone = false): Promise<void> {
-    if (isGone) this.#push(this.#list.map(({ id }) => ({ id, healthy: false })))
+    if (isGone) this.#send({ list: this.#list.map(({ id }) => ({ id, healthy: false })) })
     this.#follow(undefined)
     this.#stop.abort()
     this.#endStreams()
@@ -236,8 +242,8 @@ export class ResourcePlugin {
     this.#wake()
   }
 
-  /** Sends lists to a kubelet until either side ends the stream. */
-  #open(call: ListCall): void {
+  /** Sends lists to a kubelet until either side ends the stream: the newest, if it reads late. */
+  async #open(call: ServerWritableStream<Empty, ListAndWatchResponse>): Promise<void> {
     if (call.cancelled) return
     const lists = new Latest<DeviceList>()
     this.#readers.add(lists)
@@ -245,16 +251,22 @@ export class ResourcePlugin {
       if (this.#readers.delete(lists)) this.#wake()
     })
     this.#wake()
-    void writeLists(call, lists)
     this.#send({ repeat: true })
+    for await (const list of lists) {
+      const devices = list.map(({ id: ID, healthy }) => ({
+        ID,
+        health: healthy ? 'Healthy' : 'Unhealthy',
+        topology: undefined,
+      }))
+      // Until the kernel has the list. After the end of the call there is nothing more to do, and
+      // this never resolves.
+      await new Promise((onSent) => call.write({ devices }, onSent))
+    }
+    call.end()
   }
 
   /** @param repeat whether to send a list that equals the list before */
-  #send({ repeat = false } = {}): void {
-    if (this.#isRead) this.#push(this.resource.advertise(), repeat)
-  }
-
-  #push(list: DeviceList, repeat = false): void {
+  #send({ repeat = false, list = this.#options.book.advertise(this.resource) } = {}): void {
     if (!repeat && isSame(list, this.#list)) return
     this.#list = list
     for (const reader of this.#readers) reader.push(list)
@@ -263,10 +275,10 @@ export class ResourcePlugin {
   #service(): DevicePluginServer {
     return {
       getDevicePluginOptions: unary(async () => PLUGIN_OPTIONS),
-      listAndWatch: (call) => this.#open(call),
+      listAndWatch: (call) => void this.#open(call),
       getPreferredAllocation: unary(async ({ containerRequests }) => ({
         containerResponses: containerRequests.map((request) => ({
-          deviceIDs: this.resource.prefer({
+          deviceIDs: this.#options.book.prefer(this.resource, {
             available: request.availableDeviceIDs,
             mustInclude: request.mustIncludeDeviceIDs,
             size: request.allocationSize,

@@ -24,8 +24,9 @@ export function savedState(options: SavedStateOptions) {
   const { checkpoint, discovery, book, registry, isolated, signal } = options
   const content = (): CheckpointContent => ({
     discovery: discovery.snapshot(),
-    given: book.allocations.list().map((each) => {
-      return book.isLost(instanceOf(each.slot)) ? { ...each, lost: true } : each
+    given: book.allocations.list().map(({ slot, resourceName, id }) => {
+      const lost = book.isLost(instanceOf(slot))
+      return { slot, resourceName, id, ...(lost && { lost }) }
     }),
     handlers: rememberedHandlers(registry, isolated?.names),
   })

@@ -19,16 +19,24 @@ export interface SlotAllocation {
   readonly id: string
 }
 
+/** An allocation with what this node knows of its container. */
+export interface RecordedAllocation extends SlotAllocation {
+  /** The Pods whose containers use the slot; undefined until the kubelet lists them. */
+  readonly users: ReadonlySet<ObjectKey> | undefined
+  /** Monotonic time of the claim by this agent, until the kubelet lists the allocation; then 0. */
+  readonly claimedAt: number
+}
+
 /** An id that a container uses, and whose slot no record tells. */
 export type UnresolvedId = Omit<SlotAllocation, 'slot'>
 
 interface ListedOptions {
+  /** Monotonic time of the question. */
+  readonly askedAt: number
   /** What Instances record for this node. */
   readonly claimed: readonly SlotAllocation[]
   /** The names of all Configurations. */
   readonly configurations: ReadonlySet<string>
-  /** Whether the answer of the kubelet does not tell the users of the slot. */
-  isYounger(slot: SlotName): boolean
 }
 
 interface AllocationLedgerOptions {
@@ -44,10 +52,8 @@ interface AllocationLedgerOptions {
  */
 export class AllocationLedger {
   readonly #options: AllocationLedgerOptions
-  readonly #byId = new Map<string, SlotAllocation>()
-  readonly #byInstance = new Map<InstanceName, Map<string, SlotAllocation>>()
-  /** By id, the Pods of the containers, once the kubelet has listed them. */
-  readonly #users = new Map<string, ReadonlySet<ObjectKey>>()
+  readonly #byId = new Map<string, RecordedAllocation>()
+  readonly #byInstance = new Map<InstanceName, Map<string, RecordedAllocation>>()
   /** The Instances with a long name that have allocations. */
   readonly longInstances = new Set<InstanceName>()
   readonly #listeners = new Listeners<[slot: SlotName]>()
@@ -57,32 +63,32 @@ export class AllocationLedger {
   }
 
   /**
-   * Records a new allocation. An id stands for one slot at a time.
-   * @param users the Pods whose containers use the slot; undefined until the kubelet lists them
+   * Records an allocation. An id stands for one slot at a time.
+   * @param claimedAt if the slot was claimed for this allocation, which a restore does not
    */
-  record({ slot, resourceName, id }: SlotAllocation, users?: ReadonlySet<ObjectKey>): void {
-    const key = idOf({ resourceName, id })
+  record(allocation: SlotAllocation, users?: ReadonlySet<ObjectKey>, claimedAt = 0): void {
+    const { slot, resourceName, id } = allocation
+    const key = idOf(allocation)
     const before = this.#byId.get(key)
-    if (before !== undefined && before.slot !== slot) this.remove(before)
-    if (users === undefined) this.#users.delete(key)
-    else this.#users.set(key, users)
-    if (before?.slot === slot) return
-    const allocation = { slot, resourceName, id }
+    const isKnown = before?.slot === slot
+    if (before !== undefined && !isKnown) this.remove(before)
+    const recorded = { slot, resourceName, id, users, claimedAt }
     const instance = instanceOf(slot)
-    const ofInstance = this.#byInstance.get(instance) ?? new Map<string, SlotAllocation>()
-    this.#byId.set(key, allocation)
-    this.#byInstance.set(instance, ofInstance.set(key, allocation))
+    const ofInstance = this.#byInstance.get(instance) ?? new Map<string, RecordedAllocation>()
+    this.#byId.set(key, recorded)
+    this.#byInstance.set(instance, ofInstance.set(key, recorded))
     if (hasLongDigest(instance)) this.longInstances.add(instance)
-    this.#listeners.tell(slot)
+    if (!isKnown) this.#listeners.tell(slot)
   }
 
   /**
    * Takes over the ids that the kubelet lists for active Pods. The container's own annotations tell
-   * the slot first, then the claims in Instances, then what was known before.
+   * the slot first, then the claims in Instances, then what was known before. An id that was
+   * allocated after the question can be that of an earlier container in the answer.
    * @returns the ids whose slots no record tells
    */
   follow(allocated: Allocations, listed: ListedOptions): readonly UnresolvedId[] {
-    const { claimed, configurations, isYounger } = listed
+    const { askedAt, claimed, configurations } = listed
     const claimedAs = new Map<string, SlotName>()
     for (const each of claimed) {
       // Two slots with one id are an error of another writer: the slot of before counts.
@@ -100,11 +106,12 @@ export class AllocationLedger {
         if (!isPodActive(this.#options.pods, pod, resourceName)) continue
         for (const id of ids) {
           const key = idOf({ resourceName, id })
+          const before = this.#byId.get(key)
           const isSlot = isInstance && slotIndex(name, id) !== undefined
-          const known = slots?.get(id) ?? claimedAs.get(key) ?? this.slotOf(resourceName, id)
+          const known = slots?.get(id) ?? claimedAs.get(key) ?? before?.slot
           const slot = known ?? (isSlot ? (id as SlotName) : undefined)
           if (slot === undefined) unresolved.set(key, { resourceName, id })
-          else {
+          else if (before === undefined || before.claimedAt < askedAt) {
             const users = resolved.get(key)?.users ?? new Set<ObjectKey>()
             const allocation = { slot, resourceName, id }
             resolved.set(key, { allocation, users: users.add(pod) })
@@ -112,19 +119,17 @@ export class AllocationLedger {
         }
       }
     }
-    for (const { allocation, users } of resolved.values())
-      if (!isYounger(allocation.slot)) this.record(allocation, users)
+    for (const { allocation, users } of resolved.values()) this.record(allocation, users)
     return [...unresolved.values()]
   }
 
   remove(allocation: SlotAllocation): void {
     if (!this.has(allocation)) return
-    const id = idOf(allocation)
+    const key = idOf(allocation)
     const instance = instanceOf(allocation.slot)
     const ofInstance = this.#byInstance.get(instance)
-    this.#byId.delete(id)
-    this.#users.delete(id)
-    ofInstance?.delete(id)
+    this.#byId.delete(key)
+    ofInstance?.delete(key)
     if (ofInstance?.size === 0) {
       this.#byInstance.delete(instance)
       this.longInstances.delete(instance)
@@ -133,24 +138,15 @@ export class AllocationLedger {
   }
 
   has(allocation: SlotAllocation): boolean {
-    return this.slotOf(allocation.resourceName, allocation.id) === allocation.slot
+    return this.#byId.get(idOf(allocation))?.slot === allocation.slot
   }
 
-  /** The Pods of the allocation; undefined until the kubelet lists them. */
-  usersOf(allocation: SlotAllocation): ReadonlySet<ObjectKey> | undefined {
-    return this.has(allocation) ? this.#users.get(idOf(allocation)) : undefined
-  }
-
-  slotOf(resourceName: string, id: string): SlotName | undefined {
-    return this.#byId.get(idOf({ resourceName, id }))?.slot
-  }
-
-  ofSlot(slot: SlotName): readonly SlotAllocation[] {
+  ofSlot(slot: SlotName): readonly RecordedAllocation[] {
     return this.list(instanceOf(slot)).filter((each) => each.slot === slot)
   }
 
   /** @param instance @default all Instances */
-  list(instance?: InstanceName): readonly SlotAllocation[] {
+  list(instance?: InstanceName): readonly RecordedAllocation[] {
     const allocations = instance === undefined ? this.#byId : this.#byInstance.get(instance)
     return [...(allocations?.values() ?? [])]
   }
@@ -159,18 +155,11 @@ export class AllocationLedger {
    * The allocations whose Pods are active or not known yet.
    * @param instance @default all Instances
    */
-  inUse(instance?: InstanceName): readonly SlotAllocation[] {
+  inUse(instance?: InstanceName): readonly RecordedAllocation[] {
     const { pods } = this.#options
-    return this.list(instance).filter((each) => {
-      const users = this.#users.get(idOf(each))
-      return !users || [...users].some((pod) => isPodActive(pods, pod, each.resourceName))
-    })
-  }
-
-  /** The ids of a resource by which containers use slots of the Instance. */
-  idsInUse(instance: InstanceName, resource: string): readonly string[] {
-    return this.inUse(instance).flatMap(({ resourceName, id }) =>
-      resourceName === resource ? id : [],
+    return this.list(instance).filter(
+      ({ users, resourceName }) =>
+        !users || [...users].some((pod) => isPodActive(pods, pod, resourceName)),
     )
   }
 
@@ -188,7 +177,7 @@ export class AllocationLedger {
 }
 
 /** Whether the Pod still uses the resource, by all that the node knows. */
-export function isPodActive(pods: NodePods | undefined, pod: ObjectKey, resource: string): boolean {
+function isPodActive(pods: NodePods | undefined, pod: ObjectKey, resource: string): boolean {
   if (pods === undefined) return true
   // Until all Pods have been seen, the kubelet's list counts.
   return !pods.hasEnded(pod) && (!pods.synced || pods.users(resource).has(pod))

@@ -2,19 +2,23 @@ import { GROUP, holderOf, type Instance, parseSlotUsage, type SlotName } from '@
 import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
 import type { Allocations, NodePods } from '../kubelet/kubelet.js'
 import {
-  type AllocationLedger,
   instanceOf,
+  type RecordedAllocation,
   type SlotAllocation,
   usageOf,
 } from './allocation-ledger.js'
 
 // Which claims of this node are released, and which lost claims are written again.
 
-/** A slot that this node has claimed, or whose claim was lost. */
-export interface NodeSlot extends SlotAllocation {
-  /** The claim as the Instance records it; undefined if no Instance does. */
-  readonly claim: { readonly key: ObjectKey; readonly usage: string } | undefined
+/** A claim that an Instance records, or should record because a container uses the slot. */
+export interface NodeClaim extends SlotAllocation {
+  /** The Instance. */
+  readonly key: ObjectKey
+  readonly usage: string
 }
+
+/** A slot that this node has claimed, or whose claim was lost: then it has no `key`. */
+export type NodeSlot = SlotAllocation & Partial<NodeClaim> & Partial<RecordedAllocation>
 
 export interface ReclaimInput {
   /** Monotonic time of the question to the kubelet. */
@@ -24,15 +28,10 @@ export interface ReclaimInput {
   readonly pods: NodePods | undefined
   /** Monotonic time at which the last Pod ended or was deleted. */
   readonly podGoneAt: number
-  /** From the plan before. */
-  readonly unlistedSince: UnlistedSince
+  /** By {@link slotId}, the start of the grace periods, from the plan before. */
+  readonly unlistedSince: ReadonlyMap<string, number>
   readonly graceMs: number
-  readonly claims: { lastClaimed(slot: SlotName): number | undefined }
-  readonly allocations: Pick<AllocationLedger, 'usersOf'>
 }
-
-/** By {@link slotId}: the start of the grace period of a slot that the kubelet does not list. */
-export type UnlistedSince = ReadonlyMap<string, number>
 
 /**
  * `listed`: the kubelet lists the slot for a Pod. `leaving`: as `listed`, but the Pod is gone.
@@ -45,8 +44,8 @@ type SlotUse = 'listed' | 'leaving' | 'awaited' | 'unused' | 'unknown'
 const LEAVING_MS = 60_000
 const LEAVING_INTERVAL_MS = 250
 
-/** The slots that a node holds, by the claims in Instances. */
-export function claimedSlots(instances: readonly Instance[], node: NodeName): NodeSlot[] {
+/** The claims of a node that Instances record. */
+export function claimsOfNode(instances: readonly Instance[], node: NodeName): NodeClaim[] {
   return instances.flatMap((instance) =>
     Object.entries(instance.spec.deviceUsage)
       .filter(([, usage]) => holderOf(usage) === node)
@@ -57,10 +56,19 @@ export function claimedSlots(instances: readonly Instance[], node: NodeName): No
           parsed.level === 'configuration'
             ? [instance.spec.configurationName, parsed.virtualId]
             : [instance.metadata.name, slot]
-        const claim = { key: keyOf(instance), usage }
-        return { slot, resourceName: `${GROUP}/${resource}`, id, claim }
+        return { slot, resourceName: `${GROUP}/${resource}`, id, key: keyOf(instance), usage }
       }),
   )
+}
+
+/** The slots of a node: those that it has claimed, and those whose claims were lost. */
+export function slotsOfNode(
+  claims: readonly NodeClaim[],
+  allocations: readonly RecordedAllocation[],
+): NodeSlot[] {
+  const slots = new Map<string, NodeSlot>(allocations.map((each) => [slotId(each), each]))
+  for (const claim of claims) slots.set(slotId(claim), { ...slots.get(slotId(claim)), ...claim })
+  return [...slots.values()]
 }
 
 /**
@@ -84,7 +92,7 @@ export function planReclaim(input: ReclaimInput) {
     if (use === 'leaving' && askedAt - podGoneAt < LEAVING_MS)
       rechecks.push(askedAt + LEAVING_INTERVAL_MS)
     if (use === 'listed' || use === 'leaving') continue
-    const claimedAt = input.claims.lastClaimed(slot.slot) ?? 0
+    const { claimedAt = 0 } = slot
     const before = input.unlistedSince.get(slotId(slot))
     // A claim gives its container the whole grace period to start, also if this node held the slot
     // already.
@@ -99,14 +107,13 @@ export function planReclaim(input: ReclaimInput) {
   return { release, unlistedSince, recheckAt: Math.min(...rechecks) }
 }
 
-function slotUse(slot: NodeSlot, { allocated, pods, allocations }: ReclaimInput): SlotUse {
-  const { resourceName, id } = slot
+function slotUse({ resourceName, id, users: seen }: NodeSlot, input: ReclaimInput): SlotUse {
+  const { allocated, pods } = input
   const listed = allocated.get(resourceName) ?? []
   const holder = listed.find(({ pod, ids }) => ids.has(id) && pods?.hasEnded(pod) !== true)?.pod
   if (pods?.synced !== true) return holder === undefined ? 'unknown' : 'listed'
   const users = pods.users(resourceName)
   if (holder !== undefined) return users.has(holder) ? 'listed' : 'leaving'
-  const seen = allocations.usersOf(slot)
   // Before its Pod is seen, the slot may belong to any Pod of the resource.
   const candidates = [...users].filter(([pod]) => seen === undefined || seen.has(pod))
   const isIncomplete = ([pod, most]: readonly [ObjectKey, number]) =>
@@ -115,61 +122,43 @@ function slotUse(slot: NodeSlot, { allocated, pods, allocations }: ReclaimInput)
   return seen !== undefined && candidates.length > 0 ? 'unknown' : 'unused'
 }
 
-export function slotId({ slot, resourceName, id }: SlotAllocation): string {
+function slotId({ slot, resourceName, id }: SlotAllocation): string {
   return `${slot} ${resourceName} ${id}`
 }
 
-/** A claim that an Instance should record, because a container uses the slot. */
-export interface LostClaim extends SlotAllocation {
-  readonly key: ObjectKey
-  /** The usage that the Instance should record. */
-  readonly usage: string
-}
-
-/** A lost claim whose slot has another claim by now. */
-export interface ClaimConflict extends LostClaim {
+/** A claim that the Instance should record, and does not. */
+export interface LostClaim extends NodeClaim {
+  /** The claim that has the slot by now; empty if the slot is free. */
   readonly takenBy: string
 }
 
 /**
- * Decides which claims of running containers this node writes again.
+ * The lost claims of running containers: this node writes those of free slots again.
  * @param allocations what containers of this node use
  * @param instances of the whole cluster. Those that the node is not in, or that are being deleted,
  * are left out
  */
-export function planRestore(
+export function lostClaims(
   allocations: readonly SlotAllocation[],
   instances: readonly Instance[],
   node: NodeName,
-): { restore: LostClaim[]; conflicts: ClaimConflict[] } {
-  const restore: LostClaim[] = []
-  const conflicts: ClaimConflict[] = []
-  if (allocations.length === 0) return { restore, conflicts }
-  const byName = new Map<string, Instance[]>()
-  for (const instance of instances) {
-    const { metadata, spec } = instance
-    if (metadata.deletionTimestamp !== undefined || !spec.nodes.includes(node)) continue
-    byName.set(metadata.name, [...(byName.get(metadata.name) ?? []), instance])
-  }
-  // Conflicts are rare, and each change of an Instance asks for a plan.
-  let inUse: ReadonlySet<string> | undefined
-  for (const allocation of allocations) {
+): LostClaim[] {
+  const joined = instances.filter(
+    ({ metadata, spec }) => !metadata.deletionTimestamp && spec.nodes.includes(node),
+  )
+  return allocations.flatMap((allocation) => {
     const { slot } = allocation
     const usage = usageOf(allocation, node)
     // A resource name has no namespace: of several Instances with that name, one with the claim is
     // enough.
-    const candidates = byName.get(instanceOf(slot)) ?? []
+    const candidates = joined.filter(({ metadata }) => metadata.name === instanceOf(slot))
     const [instance] = candidates
     if (instance === undefined || candidates.some(({ spec }) => spec.deviceUsage[slot] === usage))
-      continue
-    const lost = { ...allocation, key: keyOf(instance), usage }
+      return []
     const takenBy = instance.spec.deviceUsage[slot] ?? ''
-    if (takenBy !== '') {
-      // A claim of this node that no container uses is about to be released.
-      inUse ??= new Set(allocations.map((each) => `${each.slot} ${usageOf(each, node)}`))
-      if (holderOf(takenBy) !== node || inUse.has(`${slot} ${takenBy}`))
-        conflicts.push({ ...lost, takenBy })
-    } else restore.push(lost)
-  }
-  return { restore, conflicts }
+    const isUsed = (each: SlotAllocation) => each.slot === slot && usageOf(each, node) === takenBy
+    // A claim of this node that no container uses is about to be released.
+    if (holderOf(takenBy) === node && !allocations.some(isUsed)) return []
+    return { ...allocation, key: keyOf(instance), usage, takenBy }
+  })
 }

@@ -1,10 +1,10 @@
-import type { SlotName } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { instanceWith, servedWith } from '../testing/objects.js'
 import { advertisedIds, chooseSlots, preferredIds } from './configuration-resource.js'
-import { type InstanceSlots, instanceSlots } from './slot-book.js'
+import type { InstanceSlots } from './resource.js'
+import { instanceSlots } from './slot-book.js'
 
 const NODE = 'node-a' as NodeName
 
@@ -32,15 +32,11 @@ function camera(
 const advertised = (...[instances, lost]: Parameters<typeof advertisedIds>) =>
   Object.fromEntries(advertisedIds(instances, lost).map(({ id, healthy }) => [id, healthy]))
 const ids = (instances: readonly InstanceSlots[]) => advertisedIds(instances).map(({ id }) => id)
-/** For each container the slots by id; the reason where it is refused. */
-function choose(instances: readonly InstanceSlots[], ...requests: string[][]) {
-  const choice = chooseSlots(instances, requests)
-  return typeof choice === 'string'
-    ? choice
-    : choice.map((chosen) =>
-        Object.fromEntries(chosen.map(({ id, slot }) => [id, slot.replace('cam-', '')])),
-      )
-}
+/** For each container the slots by id. */
+const choose = (instances: readonly InstanceSlots[], ...requests: string[][]) =>
+  chooseSlots(instances, requests).map((chosen) =>
+    Object.fromEntries(chosen.map(({ id, slot }) => [id, slot.replace('cam-', '')])),
+  )
 
 const FREE = [camera('8120fe', ['', '']), camera('a19705', ['', ''])]
 const USED = [camera('8120fe', ['', '']), camera('a19705', ['', 'C:3:node-a'])]
@@ -122,18 +118,9 @@ describe('the chosen slots of a request', () => {
       ],
     ),
   ])('are %s', (_, instances, requests, expected) => {
-    const chosen = choose(instances, ...requests)
-    if (expected instanceof RegExp) expect(chosen).toMatch(expected)
-    else expect(chosen).toEqual(expected)
+    if (expected instanceof RegExp) expect(() => choose(instances, ...requests)).toThrow(expected)
+    else expect(choose(instances, ...requests)).toEqual(expected)
   })
-})
-
-it('A16 R33 claims without a container are preferred, unless they are beyond the capacity', () => {
-  const prefer = (instances: InstanceSlots[], available: string[], size: number) =>
-    preferredIds(instances, { available, mustInclude: [], size })
-  const used = [camera('8120fe', ['C:1:node-a', '']), camera('a19705', ['', ''])]
-  expect(prefer(used, ['0', '1', '2'], 2)).toEqual(['1', '0'])
-  expect(prefer(BEYOND, ['0', '1'], 1)).toEqual(['1'])
 })
 
 const usage = fc.oneof(
@@ -146,10 +133,10 @@ const usage = fc.oneof(
       .map(([id, node]) => `C:${id}:${node}`),
   },
 )
-/** Instances as they can be: one id of a node stands for one slot. */
 const health = fc.constantFrom(true, true, true, false)
+/** Instances as they can be: one id of a node stands for one slot. */
 const instances = fc
-  .array(fc.tuple(fc.array(usage, { minLength: 1, maxLength: 4 }), health), { maxLength: 5 })
+  .array(fc.tuple(fc.array(usage, { minLength: 1, maxLength: 4 }), usage, health), { maxLength: 5 })
   .map((all) => {
     const seen = new Set<string>()
     const once = (each: string) => {
@@ -158,67 +145,54 @@ const instances = fc
       seen.add(each)
       return each
     }
-    return all.map(([usages, healthy], at) => camera(`00000${at}`, usages.map(once), { healthy }))
+    return all.map(([usages, beyond, healthy], at) =>
+      camera(`00000${at}`, usages.map(once), { healthy, beyond: once(beyond) }),
+    )
   })
 const someIds = fc.uniqueArray(fc.nat({ max: 8 }).map(String), { maxLength: 9 })
 
-/** The ids that this node has claimed. */
+function isPossible(all: readonly InstanceSlots[], ids: readonly string[]): boolean {
+  try {
+    return chooseSlots(all, [ids]).length === 1
+  } catch {
+    return false
+  }
+}
+/** The ids that this node has claimed, and whether their slots are within the capacity. */
 const heldIds = (all: readonly InstanceSlots[]) =>
-  new Set(all.flatMap(({ byId }) => [...byId.keys()]))
+  new Map(
+    all.flatMap(({ byId, slots }) =>
+      Array.from(byId, ([id, slot]) => [id, slots.has(slot)] as const),
+    ),
+  )
 
-describe('for any slots and requests', () => {
-  it('R84 no slot gets two ids, no claim moves, and no container gets a device twice', () => {
-    fc.assert(
-      fc.property(instances, fc.array(someIds, { maxLength: 4 }), (all, wanted) => {
-        const choice = chooseSlots(all, wanted)
-        if (typeof choice === 'string') return
-        const held = heldIds(all)
-        const bySlot = new Map<SlotName, string>()
-        for (const [at, container] of choice.entries()) {
-          expect(container.map(({ id }) => id)).toEqual(wanted[at])
-          expect(new Set(container.map(({ owner }) => owner)).size).toBe(container.length)
-          for (const { id, slot, owner } of container) {
-            expect(bySlot.get(slot) ?? id).toBe(id)
-            bySlot.set(slot, id)
-            const level = held.has(id) ? 'configuration' : 'free'
-            expect(owner.slots.get(slot)).toMatchObject({ level })
-            if (held.has(id)) expect(owner.byId.get(id)).toBe(slot)
-          }
-        }
-      }),
-    )
-  })
-
-  it('R13 R34 each healthy id can be allocated, and preferred ids of all devices', () => {
+describe('for any slots', () => {
+  it('R13 R34 each healthy id can be allocated, and new ids of all devices with a slot', () => {
     fc.assert(
       fc.property(instances, fc.nat({ max: 5 }), (all, size) => {
         const healthy = advertisedIds(all).filter((each) => each.healthy)
         const available = healthy.map(({ id }) => id)
         expect(new Set(available).size).toBe(available.length)
-        for (const id of available) expect(chooseSlots(all, [[id]])).toBeInstanceOf(Array)
-        const preferred = preferredIds(all, { available, mustInclude: [], size })
-        if (preferred.length > 0) expect(chooseSlots(all, [preferred])).toBeInstanceOf(Array)
-        // As many as devices with a slot for this node.
-        const usable = all.filter((each) => each.usable && each.free.length + each.byId.size > 0)
-        expect(preferred.length).toBe(Math.min(size, usable.length))
+        for (const id of available) expect(isPossible(all, [id])).toBe(true)
         const held = heldIds(all)
         const fresh = ['20', '21', '22', '23', '24'].filter((id) => !held.has(id)).slice(0, size)
         const withFree = all.filter(({ free }) => free.length > 0).length
-        expect(Array.isArray(chooseSlots(all, [fresh]))).toBe(size <= withFree)
+        expect(isPossible(all, fresh)).toBe(size <= withFree)
       }),
     )
   })
 
-  it('preferred ids are those that are possible one after the other', () => {
+  it('A16 R33 ids are preferred that are possible together, claims of no container first', () => {
     const size = fc.nat({ max: 9 })
     fc.assert(
       fc.property(instances, someIds, someIds, size, (all, available, mustInclude, most) => {
         const one = [...mustInclude]
         const held = heldIds(all)
         const left = available.filter((id) => !mustInclude.includes(id)).sort()
-        const claimedFirst = [...left.filter((id) => held.has(id)), ...left]
-        for (const id of new Set(claimedFirst))
-          if (one.length < most && Array.isArray(chooseSlots(all, [[...one, id]]))) one.push(id)
+        // Not those beyond the capacity, which end.
+        const claimed = left.filter((id) => held.get(id) === true)
+        for (const id of [...claimed, ...left.filter((each) => !held.has(each))])
+          if (one.length < most && isPossible(all, [...one, id])) one.push(id)
         expect(preferredIds(all, { available, mustInclude, size: most })).toEqual(one)
       }),
     )
@@ -240,12 +214,9 @@ describe('the ids of a Configuration beside the existing system', () => {
 
   it('keep the form in which a container got them, and have no other for new claims', () => {
     expect(beside(OLD)).toEqual(['cam-0', '0'])
-    for (const [instances, id] of [
-      [OLD, '0'],
-      [FREE, 'cam-7'],
-    ] as const)
-      expect(chooseSlots(instances, [[id]], 'cam-')).toBeInstanceOf(Array)
+    expect(chooseSlots(OLD, [['0']], 'cam-')).toMatchObject([[{ slot: 'cam-8120fe-0' }]])
+    expect(chooseSlots(FREE, [['cam-7']], 'cam-')).toMatchObject([[{ slot: 'cam-8120fe-0' }]])
     for (const id of ['0', 'cam-', 'cam-01', 'cam-x', 'cam-1234567890', 'cam-0-0', 'dam-0'])
-      expect(chooseSlots(FREE, [[id]], 'cam-')).toBe(`["${id}"] is not an id of this resource`)
+      expect(() => chooseSlots(FREE, [[id]], 'cam-')).toThrow(`["${id}"] is not an id of this`)
   })
 })

@@ -1,43 +1,9 @@
-import { type Compatibility, type ConfigurationName, GROUP, type SlotName } from '@akrijs/api'
 import { AllocationRefusedError } from '../errors.js'
-import type { AdvertisedDevice, PreferenceRequest, Resource } from './resource.js'
-import type { InstanceSlots, SlotBook } from './slot-book.js'
+import type { AdvertisedDevice, ChosenSlot, InstanceSlots, PreferenceRequest } from './resource.js'
 
-// The ids of a Configuration's resource are virtual: Allocate decides which slot an id stands for.
-// The advertised ids, the preference and Allocate are all computed here, from the same slots and
-// claims, so they cannot disagree.
-
-/**
- * The resource of a Configuration: any of its devices.
- * @param compatibility the other system that reads the ids of claims
- */
-export function configurationResource(
-  configuration: ConfigurationName,
-  book: SlotBook,
-  compatibility: Compatibility = 'off',
-): Resource {
-  const name = `${GROUP}/${configuration}`
-  // Agents of the other system can read `cam-0`, `cam-1` and so on.
-  const form = compatibility === 'akri-0.13' ? `${configuration}-` : NUMBERS
-
-  return {
-    level: 'configuration',
-    name,
-    advertise() {
-      const { allocations } = book
-      const lost = book.lost(configuration).flatMap((each) => allocations.idsInUse(each, name))
-      return advertisedIds(book.all(configuration), lost, form)
-    },
-    prefer: (request) => preferredIds(book.all(configuration), request, form),
-    choose(requests) {
-      const choice = chooseSlots(book.all(configuration), requests, form)
-      if (typeof choice === 'string') throw new AllocationRefusedError(choice)
-      return choice.map((chosen) =>
-        chosen.map(({ id, owner, slot }) => ({ id, slot, instance: owner.served })),
-      )
-    },
-  }
-}
+// The resource of a Configuration: any of its devices. Its ids are virtual: Allocate decides which
+// slot an id stands for. The advertised ids, the preference and Allocate are all computed here, from
+// the same slots and claims, so they cannot disagree.
 
 /** The text before the number of an id that no slot has been claimed for. */
 const NUMBERS = ''
@@ -57,10 +23,8 @@ function inOrder(ids: Iterable<string>, form: string): string[] {
 }
 
 /** The slot that an id stands for, and the Instance that has it. */
-interface SlotOfId {
-  readonly id: string
+interface SlotOfId extends ChosenSlot {
   readonly owner: InstanceSlots
-  readonly slot: SlotName
 }
 
 /**
@@ -91,41 +55,39 @@ export function advertisedIds(
  * with the most free slots, in the order in which the node claims them. All slots of a container
  * belong to different Instances; if that is not possible for a container, the whole request is
  * refused.
- * @returns the slots of each container, in the order of its ids; the reason of a refusal
+ * @returns the slots of each container, in the order of its ids
+ * @throws AllocationRefusedError
  */
 export function chooseSlots(
   instances: readonly InstanceSlots[],
   requests: readonly (readonly string[])[],
   form = NUMBERS,
-): SlotOfId[][] | string {
+): ChosenSlot[][] {
   const claims = claimsOf(instances)
   // How many free slots the request has of an Instance.
   const taken = new Map<InstanceSlots, number>()
   const freeCount = (each: InstanceSlots) => each.free.length - (taken.get(each) ?? 0)
-  const order = (a: InstanceSlots, b: InstanceSlots) =>
-    freeCount(b) - freeCount(a) || (a.served.name < b.served.name ? -1 : 1)
   // An id of several containers stands for the same slot in each of them.
   const chosen = new Map<string, SlotOfId>()
-  const containers: SlotOfId[][] = []
-  for (const ids of requests) {
+  return requests.map((ids) => {
     if (new Set(ids).size < ids.length)
-      return `ids ${shown(ids)} of one container are not all different`
+      throw refusal(`ids ${shown(ids)} of one container are not all different`)
     const idOf = new Map<InstanceSlots, string>()
     for (const id of ids) {
-      const claim = claims.get(id)
-      const slot = chosen.get(id) ?? claim
+      const slot = chosen.get(id) ?? claims.get(id)
       if (slot === undefined) {
-        if (numberOf(id, form) === undefined) return `${shown([id])} is not an id of this resource`
+        if (numberOf(id, form) === undefined)
+          throw refusal(`${shown([id])} is not an id of this resource`)
         continue
       }
       const { owner } = slot
       const { name } = owner.served
-      if (claim?.owner.usable === false) return `the device of ${name} is not available now`
+      if (!owner.usable) throw refusal(`the device of ${name} is not available now`)
       const other = idOf.get(owner)
       if (other !== undefined)
-        return (
+        throw refusal(
           `ids ${other} and ${id} both stand for Instance ${name}, and a container ` +
-          'uses each device once'
+            'uses each device once',
         )
       idOf.set(owner, id)
       chosen.set(id, slot)
@@ -133,22 +95,17 @@ export function chooseSlots(
     const free = instances.filter((each) => !idOf.has(each) && freeCount(each) > 0)
     const available = idOf.size + free.length
     if (available < ids.length)
-      return `${ids.length} different devices are requested, and ${available} are available`
-    const owners = firstOf(free, ids.length - idOf.size, order).values()
-    containers.push(
-      ids.flatMap((id) => {
-        const before = chosen.get(id)
-        if (before !== undefined) return before
-        const { value: owner } = owners.next()
-        const slot = owner?.free[taken.get(owner) ?? 0]
-        if (owner === undefined || slot === undefined) return []
-        taken.set(owner, (taken.get(owner) ?? 0) + 1)
-        chosen.set(id, { id, owner, slot })
-        return { id, owner, slot }
-      }),
-    )
-  }
-  return containers
+      throw refusal(`${ids.length} different devices are requested, and ${available} are available`)
+    free.sort((a, b) => freeCount(b) - freeCount(a) || (a.served.name < b.served.name ? -1 : 1))
+    for (const id of ids) {
+      const owner = chosen.has(id) ? undefined : free.shift()
+      const slot = owner?.free[taken.get(owner) ?? 0]
+      if (owner === undefined || slot === undefined) continue
+      taken.set(owner, (taken.get(owner) ?? 0) + 1)
+      chosen.set(id, { id, slot, instance: owner.served, owner })
+    }
+    return ids.flatMap((id) => chosen.get(id) ?? [])
+  })
 }
 
 /**
@@ -183,33 +140,24 @@ export function preferredIds(
   // A claim beyond the capacity ends if its id is not given again.
   const claimed = left.filter((id) => {
     const claim = claims.get(id)
-    return claim !== undefined && !claim.owner.beyond.has(claim.slot)
+    return claim?.owner.slots.has(claim.slot)
   })
   for (const id of [...claimed, ...left.filter((each) => !claims.has(each))])
     if (preferred.length < size && isPossible(id)) preferred.push(id)
   return preferred
 }
 
-/** The first items of an order. A container asks for a few of thousands. */
-function firstOf<T>(items: readonly T[], count: number, order: (a: T, b: T) => number): T[] {
-  if (count > 16) return items.toSorted(order).slice(0, count)
-  const first: T[] = []
-  for (const item of items) {
-    const last = first.at(-1)
-    if (first.length >= count && (last === undefined || order(item, last) > 0)) continue
-    const place = first.findIndex((other) => order(item, other) < 0)
-    first.splice(place < 0 ? first.length : place, 0, item)
-    if (first.length > count) first.pop()
-  }
-  return first
-}
-
 /** The slots that this node has claimed through the Configuration, by id. */
 function claimsOf(instances: readonly InstanceSlots[]): Map<string, SlotOfId> {
   const claims = new Map<string, SlotOfId>()
   for (const owner of instances)
-    for (const [id, slot] of owner.byId) if (!claims.has(id)) claims.set(id, { id, owner, slot })
+    for (const [id, slot] of owner.byId)
+      if (!claims.has(id)) claims.set(id, { id, slot, instance: owner.served, owner })
   return claims
+}
+
+function refusal(reason: string): AllocationRefusedError {
+  return new AllocationRefusedError(reason)
 }
 
 function shown(ids: readonly string[]): string {

@@ -1,13 +1,12 @@
-import { type InstanceName, type SlotName, slotName } from '@akrijs/api'
+import { type InstanceName, slotName } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
 import { ManualClock } from '@akrijs/runtime/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { ObjectStore } from '../cluster/object-store.js'
-import { instanceWith, servedWith } from '../testing/objects.js'
-import { configurationResource } from './configuration-resource.js'
-import { advertisedSlots, instanceResource, preferredSlots } from './instance-resource.js'
-import { instanceSlots, SlotBook } from './slot-book.js'
+import { instanceWith, resourcesOf, servedWith } from '../testing/objects.js'
+import { preferredSlots } from './instance-resource.js'
+import { advertisedSlots, instanceSlots, SlotBook } from './slot-book.js'
 
 const NODES = ['node-a', 'node-b', 'node-c'] as NodeName[]
 const NODE = 'node-a' as NodeName
@@ -95,20 +94,12 @@ describe('the preferred slots', () => {
     expect(preferred('node-a', values, 4)).toEqual([slot(2), slot(0)])
   })
 
-  it('include what the kubelet requires, and only available slots', () => {
-    const left = fc.uniqueArray(fc.nat(9))
-    fc.assert(
-      fc.property(claims, left, fc.nat(9), fc.constantFrom(...NODES), (values, ids, size, node) => {
-        const available: SlotName[] = ids.map(slot)
-        const mustInclude = available.slice(0, Math.min(1, size))
-        const request = { available, mustInclude, size }
-        const chosen = preferredSlots(seenBy(node, values), request)
-        expect(chosen.slice(0, mustInclude.length)).toEqual(mustInclude)
-        expect(chosen.length).toBeLessThanOrEqual(size)
-        expect(new Set(chosen).size).toBe(chosen.length)
-        for (const each of chosen) expect(available).toContain(each)
-      }),
-    )
+  it('are first those that the kubelet requires, and only available slots', () => {
+    const seen = seenBy('node-a', ['node-a', '', '', ''])
+    const request = { available: [slot(0), slot(2), slot(3)], mustInclude: [slot(2)] }
+    const preferred = [slot(2), slot(0), slot(3)]
+    for (const size of [1, 2, 3, 4])
+      expect(preferredSlots(seen, { ...request, size })).toEqual(preferred.slice(0, size))
   })
 })
 
@@ -121,15 +112,14 @@ function open() {
   instances.put(instanceWith({}, { capacity: 3 }))
   const served = servedWith({ capacity: 3 })
   book.serve(served)
-  const one = instanceResource(served.name, book)
-  const any = configurationResource(served.configuration, book)
-  const ofContainer = (index: number, id: string, resourceName = any.name) => {
+  const { one, any } = resourcesOf(served)
+  const ofContainer = (index: number, id: string, resourceName: string = any.name) => {
     const allocation = { slot: slot(index), resourceName, id }
     book.allocations.record(allocation)
     return allocation
   }
-  const health = () => one.advertise().map(({ healthy }) => healthy)
-  const ids = () => Object.fromEntries(any.advertise().map(({ id, healthy }) => [id, healthy]))
+  const health = () => book.advertise(one).map(({ healthy }) => healthy)
+  const ids = () => Object.fromEntries(book.advertise(any).map(({ id, healthy }) => [id, healthy]))
   return { instances, book, served, one, any, ofContainer, health, ids }
 }
 
@@ -139,7 +129,7 @@ describe('an id of an Instance is refused', () => {
   const refuses = (id: string, message: string, happen: (opened: Opened) => void = () => {}) => {
     const opened = open()
     happen(opened)
-    expect(() => opened.one.choose([[id]])).toThrow(message)
+    expect(() => opened.book.choose(opened.one, [[id]])).toThrow(message)
   }
 
   it('A20 A22 if it is no slot of the Instance, with its beginning in the message', () => {
@@ -214,14 +204,32 @@ describe('containers whose devices cannot be allocated', () => {
 
   it('keep their ids as unhealthy without the device, until they end or it is back', () => {
     const { book, served, ofContainer, ids } = open()
+    const losses: unknown[] = []
+    const signal = new AbortController().signal
+    book.onLoss(({ instance }, isOver) => losses.push([instance, isOver]), signal)
+    const { name: instance, configuration } = served
+    const lost = { id: undefined, instance, configuration }
     const used = ofContainer(0, '0')
     book.serve(servedWith({}, 'a19705'))
+    book.lose(lost)
+    book.withdraw(served, false)
+    expect([ids(), losses]).toEqual([{}, []])
+    book.serve(served)
     book.withdraw(served, true)
     expect(ids()).toEqual({ 0: false })
     book.serve(served)
-    expect(ids()).toEqual({ 0: true, 1: true })
+    expect([ids(), book.lost(served.configuration)]).toEqual([{ 0: true, 1: true }, []])
     book.withdraw(served, true)
+    const next = ofContainer(1, '7')
     book.allocations.remove(used)
-    expect(ids()).toEqual({})
+    expect([ids(), book.isLost(served.name)]).toEqual([{ 7: false }, true])
+    book.allocations.remove(next)
+    expect([ids(), book.isLost(served.name)]).toEqual([{}, false])
+    book.lose(lost)
+    const [begun, over] = [
+      [served.name, false],
+      [served.name, true],
+    ]
+    expect(losses).toEqual([begun, begun, over])
   })
 })

@@ -1,44 +1,32 @@
 import {
+  type Compatibility,
   type ConfigurationName,
   GROUP,
   holderOf,
   type Instance,
   type InstanceName,
   parseSlotUsage,
-  possibleOwner,
   type SlotName,
   type SlotUsage,
   slotsOf,
 } from '@akrijs/api'
 import { keyOf, keyParts, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
-import { type Clock, isTurnOver, Listeners, nextTurn } from '@akrijs/runtime'
+import { inTurns, Listeners } from '@akrijs/runtime'
 import type { Cluster, DeviceUsage } from '../cluster/cluster.js'
+import { AllocationRefusedError } from '../errors.js'
 import type { ServedInstance } from '../instances/served-instance.js'
 import type { NodePods } from '../kubelet/kubelet.js'
 import { AllocationLedger, instanceOf } from './allocation-ledger.js'
-import { SlotReservations } from './slot-reservations.js'
-
-/**
- * The slots of an Instance, as this node may offer them. What is offered, preferred and allocated
- * at both levels is computed from this, so Allocate refuses no offered slot.
- */
-export interface InstanceSlots {
-  readonly served: ServedInstance
-  /** Whether the cluster has the Instance: `leaving` while it is being deleted. */
-  readonly state: 'there' | 'leaving' | 'absent'
-  /** Whether a slot can be allocated: the device is healthy, and the Instance is there. */
-  readonly usable: boolean
-  /** The slots of the capacity, with what containers of this node have, recorded or not. */
-  readonly slots: ReadonlyMap<SlotName, SlotUsage>
-  /** The claimed slots beyond a lowered capacity: as many free slots wait. */
-  readonly beyond: ReadonlyMap<SlotName, SlotUsage>
-  /** The slots that can be claimed now, in the order in which this node claims them. */
-  readonly free: readonly SlotName[]
-  /** The slots that this node has by the resource of the Instance, in the same order. */
-  readonly own: readonly SlotName[]
-  /** The slots that this node has by the resource of the Configuration, by their ids. */
-  readonly byId: ReadonlyMap<string, SlotName>
-}
+import { advertisedIds, chooseSlots, preferredIds } from './configuration-resource.js'
+import { chosenSlots, preferredSlots } from './instance-resource.js'
+import type {
+  AdvertisedDevice,
+  ChosenSlot,
+  InstanceSlots,
+  PreferenceRequest,
+  Resource,
+} from './resource.js'
+import { type ReservationOptions, SlotReservations } from './slot-reservations.js'
 
 /** A device that is gone while containers of this node use it. */
 export interface LostDevice {
@@ -48,30 +36,14 @@ export interface LostDevice {
   readonly configuration: ConfigurationName
 }
 
-interface SlotBookOptions {
+interface SlotBookOptions extends ReservationOptions {
   readonly cluster: { readonly instances: Cluster['instances'] }
-  readonly node: NodeName
   /** The Pods of this node; undefined if Pods are not watched. */
   readonly kubelet: { readonly pods: NodePods | undefined }
-  readonly clock: Clock
-  /**
-   * How long a slot that another node frees is reserved for that node, in milliseconds.
-   * @default 15000
-   */
-  readonly slotHandoverMs?: number | undefined
+  /** The other system whose agents read the ids of claims. @default off */
+  readonly compatibility?: Compatibility | undefined
 }
 
-interface Entry {
-  readonly served: ServedInstance
-  /** Made for a question after a change of a fact: a request can change 500 slots. */
-  slots: InstanceSlots | undefined
-}
-
-/**
- * Longer than the scheduler puts a Pod off that found no node: 10 s at most, and a second until it
- * looks (`podMaxBackoffSeconds` in the KubeSchedulerConfiguration API).
- */
-const SLOT_HANDOVER_MS = 15_000
 /** How often all slots are made again in case that a change was missed, in milliseconds. */
 const REFRESH_MS = 60_000
 
@@ -86,15 +58,17 @@ export class SlotBook {
   readonly allocations: AllocationLedger
   readonly #options: SlotBookOptions
   readonly #reservations: SlotReservations
-  readonly #served = new Map<ConfigurationName, Map<InstanceName, Entry>>()
+  readonly #served = new Map<InstanceName, ServedInstance>()
+  /** Made for a question after a change of a fact: a request can change 500 slots. */
+  readonly #slots = new Map<InstanceName, InstanceSlots>()
   readonly #lost = new Map<InstanceName, LostDevice>()
   readonly #changes = new Listeners<[resource: string]>()
   readonly #losses = new Listeners<[device: LostDevice, isOver: boolean]>()
   readonly #stop = new AbortController()
 
   constructor(options: SlotBookOptions) {
-    const { cluster, node, kubelet, clock, slotHandoverMs = SLOT_HANDOVER_MS } = options
-    const { instances } = cluster
+    const { node, kubelet } = options
+    const { instances } = options.cluster
     const { signal } = this.#stop
     this.#options = options
     this.node = node
@@ -103,13 +77,7 @@ export class SlotBook {
       const served = this.served(keyParts(key).name as InstanceName)
       if (served?.key === key) this.#changed(served)
     }
-    this.#reservations = new SlotReservations({
-      node,
-      clock,
-      reservationMs: slotHandoverMs,
-      onExpired: changed,
-      signal,
-    })
+    this.#reservations = new SlotReservations({ ...options, onExpired: changed, signal })
     // A claim from before the start of the agent is reserved for its node too when it is released.
     for (const instance of instances.list())
       this.#reservations.instanceChanged(keyOf(instance), instance)
@@ -123,18 +91,15 @@ export class SlotBook {
 
   /** Takes over a device that this node serves, or a new state of it. */
   serve(served: ServedInstance): void {
-    const { name, configuration } = served
-    this.#lost.delete(name)
-    const entries = this.#served.get(configuration) ?? new Map<InstanceName, Entry>()
-    this.#served.set(configuration, entries.set(name, { served, slots: undefined }))
+    this.#lost.delete(served.name)
+    this.#served.set(served.name, served)
     this.#changed(served)
   }
 
   /** @param isLost whether the device is gone */
   withdraw({ name, configuration, device }: ServedInstance, isLost: boolean): void {
-    const entries = this.#served.get(configuration)
-    entries?.delete(name)
-    if (entries?.size === 0) this.#served.delete(configuration)
+    this.#served.delete(name)
+    this.#slots.delete(name)
     if (isLost) this.lose({ id: device.id, instance: name, configuration })
     this.#tell(configuration)
   }
@@ -148,26 +113,56 @@ export class SlotBook {
     this.#losses.tell(device, false)
   }
 
+  /** All ids of a resource, in a stable order. */
+  advertise({ level, owner, name }: Resource): AdvertisedDevice[] {
+    if (level === 'instance') return advertisedSlots(this.of(owner))
+    const inUse = this.lost(owner).flatMap((each) => this.allocations.inUse(each))
+    const lost = inUse.flatMap(({ resourceName, id }) => (resourceName === name ? id : []))
+    return advertisedIds(this.all(owner), lost, this.#form(owner))
+  }
+
+  /** The ids of a resource that the kubelet should choose for a container. */
+  prefer({ level, owner }: Resource, request: PreferenceRequest): string[] {
+    if (level === 'instance') return preferredSlots(this.of(owner), request)
+    return preferredIds(this.all(owner), request, this.#form(owner))
+  }
+
+  /** The slots for the ids of each container. @throws AllocationRefusedError */
+  choose({ level, owner }: Resource, requests: readonly (readonly string[])[]): ChosenSlot[][] {
+    if (level === 'configuration') return chooseSlots(this.all(owner), requests, this.#form(owner))
+    const slots = this.of(owner)
+    if (slots !== undefined) return chosenSlots(slots, requests, this.allocations.claimsIn(owner))
+    throw new AllocationRefusedError(`the device of Instance ${owner} was removed`)
+  }
+
   /** Undefined if this node does not serve the Instance. */
   served(name: InstanceName): ServedInstance | undefined {
-    return this.#entry(name)?.served
+    return this.#served.get(name)
   }
 
   /** Undefined if this node does not serve the Instance. */
   of(name: InstanceName): InstanceSlots | undefined {
-    const entry = this.#entry(name)
-    return entry && this.#slotsOf(entry)
+    const served = this.#served.get(name)
+    const before = this.#slots.get(name)
+    if (served === undefined || before !== undefined) return before
+    const instance = this.#options.cluster.instances.get(served.key)
+    const usage = instance && this.#reservations.usage(served.key, instance)
+    const inUse = this.allocations.claimsIn(name)
+    const slots = instanceSlots(this.node, served, instance, usage, inUse)
+    this.#slots.set(name, slots)
+    return slots
   }
 
   /** Of all Instances of a Configuration that this node serves. */
   all(configuration: ConfigurationName): readonly InstanceSlots[] {
-    const entries = this.#served.get(configuration)?.values() ?? []
-    return Array.from(entries, (entry) => this.#slotsOf(entry))
+    const served = [...this.#served.values()].filter((each) => each.configuration === configuration)
+    return served.flatMap(({ name }) => this.of(name) ?? [])
   }
 
   /** The Instances of a Configuration whose devices are gone while containers use them. */
   lost(configuration: ConfigurationName): readonly InstanceName[] {
-    return [...this.#lost.keys()].filter((name) => possibleOwner(name) === configuration)
+    const devices = [...this.#lost.values()]
+    return devices.flatMap((each) => (each.configuration === configuration ? each.instance : []))
   }
 
   isLost(name: InstanceName): boolean {
@@ -193,13 +188,11 @@ export class SlotBook {
     const { signal } = this.#stop
     while (!signal.aborted) {
       await this.#options.clock.sleep(REFRESH_MS, signal).catch(() => undefined)
-      for (const entries of this.#served.values())
-        for (const { served } of entries.values()) {
-          if (signal.aborted) return
-          this.#changed(served)
-          this.of(served.name)
-          if (isTurnOver()) await nextTurn()
-        }
+      for await (const served of inTurns(this.#served.values())) {
+        if (signal.aborted) return
+        this.#changed(served)
+        this.of(served.name)
+      }
     }
   }
 
@@ -215,8 +208,7 @@ export class SlotBook {
   }
 
   #changed({ name, configuration }: ServedInstance): void {
-    const entry = this.#entry(name)
-    if (entry !== undefined) entry.slots = undefined
+    this.#slots.delete(name)
     this.#tell(name)
     this.#tell(configuration)
   }
@@ -225,20 +217,9 @@ export class SlotBook {
     this.#changes.tell(`${GROUP}/${name}`)
   }
 
-  #entry(name: InstanceName): Entry | undefined {
-    const configuration = possibleOwner(name)
-    return configuration && this.#served.get(configuration)?.get(name)
-  }
-
-  #slotsOf(entry: Entry): InstanceSlots {
-    const { served } = entry
-    if (entry.slots === undefined) {
-      const instance = this.#options.cluster.instances.get(served.key)
-      const usage = instance && this.#reservations.usage(served.key, instance)
-      const inUse = this.allocations.claimsIn(served.name)
-      entry.slots = instanceSlots(this.node, served, instance, usage, inUse)
-    }
-    return entry.slots
+  /** The text before the numbers of unclaimed ids: the other system reads `cam-0`, `cam-1`. */
+  #form(configuration: ConfigurationName): string | undefined {
+    return this.#options.compatibility === 'akri-0.13' ? `${configuration}-` : undefined
   }
 }
 
@@ -264,15 +245,15 @@ export function instanceSlots(
   for (const [slot, claim] of Object.entries(inUse))
     if (!claims[slot] || holderOf(claims[slot]) === node) claims[slot] = claim
   const slots = slotsOf(served.name, capacity, claims)
-  const beyond = new Map<SlotName, SlotUsage>()
+  const beyond: [SlotName, SlotUsage][] = []
   for (const [name, claim] of Object.entries(claims)) {
     const slot = name as SlotName
-    if (claim !== '' && !slots.has(slot)) beyond.set(slot, parseSlotUsage(claim))
+    if (claim !== '' && !slots.has(slot)) beyond.push([slot, parseSlotUsage(claim)])
   }
   const usable = served.healthy && state === 'there'
   const unclaimed = [...slots].flatMap(([slot, { level }]) => (level === 'free' ? slot : []))
   // After the capacity was lowered, as many free slots wait as claims are beyond the capacity.
-  const count = usable ? Math.max(0, unclaimed.length - beyond.size) : 0
+  const count = usable ? Math.max(0, unclaimed.length - beyond.length) : 0
   const claimable = new Set(unclaimed.slice(0, count))
   const free: SlotName[] = []
   const own: SlotName[] = []
@@ -281,12 +262,24 @@ export function instanceSlots(
     if (usage.level === 'instance' && usage.node === node) own.push(slot)
   }
   const byId = new Map<string, SlotName>()
-  // Also those beyond the capacity: the kubelet knows their ids until their Pods end. Two slots
-  // with one id are an error of another writer: the first counts.
+  // The kubelet knows the ids of slots beyond the capacity until their Pods end. Two slots with one
+  // id are an error of another writer: the first counts.
   for (const [slot, claim] of [...slots, ...beyond])
     if (claim.level === 'configuration' && claim.node === node && !byId.has(claim.virtualId))
       byId.set(claim.virtualId, slot)
-  return { served, state, usable, slots, beyond, free, own, byId }
+  return { served, state, usable, slots, free, own, byId }
+}
+
+/**
+ * The slots of an Instance. A slot is healthy if it can be claimed, or if this node has it through
+ * the Instance's resource. While the Instance does not exist, as before it is created again, these
+ * are the slots of running containers: the device is there, and the kubelet shows that in Pods.
+ */
+export function advertisedSlots(instance: InstanceSlots | undefined): AdvertisedDevice[] {
+  if (instance === undefined) return []
+  const { served, slots, free, own } = instance
+  const offered = new Set<string>(served.healthy ? [...free, ...own] : [])
+  return Array.from(slots.keys(), (id) => ({ id, healthy: offered.has(id) }))
 }
 
 /**

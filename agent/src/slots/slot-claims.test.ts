@@ -4,25 +4,20 @@ import { ManualClock } from '@akrijs/runtime/testing'
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { SlotClaim } from '../cluster/cluster.js'
 import { ObjectStore } from '../cluster/object-store.js'
-import type { ServedInstance } from '../instances/served-instance.js'
 import { noopObserver } from '../report/observer.js'
-import { instanceWith, servedWith } from '../testing/objects.js'
-import { configurationResource } from './configuration-resource.js'
-import { instanceResource } from './instance-resource.js'
-import type { Resource } from './resource.js'
+import { instanceWith, resourcesOf, servedWith } from '../testing/objects.js'
 import { SlotBook } from './slot-book.js'
 import { SlotClaims } from './slot-claims.js'
 
 const NODE = 'node-a' as NodeName
 const slot = (index: number) => `cam-8120fe-${index}` as SlotName
 const [A, B, C] = [slot(0), slot(1), slot(2)] as const
+const { one, any } = resourcesOf(servedWith())
 
 let clock: ManualClock
 let instances: ObjectStore<ReturnType<typeof instanceWith>>
 let book: SlotBook
 let claims: SlotClaims
-let one: Resource
-let any: Resource
 let done: string[]
 /** The answer to a claim. */
 let answer: (slot: SlotName) => Promise<SlotClaim>
@@ -35,9 +30,6 @@ beforeEach(() => {
   instances.put(instanceWith({}, { capacity: 3 }))
   book = new SlotBook({ cluster: { instances }, node: NODE, kubelet: { pods: undefined }, clock })
   serve()
-  const name = servedWith().name
-  one = instanceResource(name, book)
-  any = configurationResource(servedWith().configuration, book)
   claims = new SlotClaims({
     cluster: {
       claimSlot: (_instance, which, usage) => {
@@ -61,8 +53,7 @@ beforeEach(() => {
   })
 })
 
-const serve = (more: Partial<ServedInstance> = {}) =>
-  book.serve(servedWith({ capacity: 3, ...more }))
+const serve = () => book.serve(servedWith({ capacity: 3 }))
 const allocate = (...requests: SlotName[][]) => claims.allocate(one, requests)
 const doneTo = (what: string) => done.filter((each) => each.startsWith(what))
 
@@ -128,12 +119,15 @@ describe('an allocation', () => {
 })
 
 describe('the writes of this process to slots', () => {
-  it('A17 R84 wait for the write before, also if that one fails', async () => {
+  beforeEach(() => {
     answer = async (which) => {
       await clock.sleep(100)
       if (which === A) throw new TypeError('no answer')
       return { outcome: 'claimed' }
     }
+  })
+
+  it('A17 R84 wait for the write before, also if that one fails', async () => {
     const failing = expect(allocate([A])).rejects.toThrow('no answer')
     const release = claims.exclusively(() => Promise.reject(new TypeError('not released')))
     const failed = expect(release).rejects.toThrow('not released')
@@ -145,19 +139,16 @@ describe('the writes of this process to slots', () => {
     expect(doneTo('claim')).toEqual([`claim ${A} node-a`, `claim ${B} node-a`])
   })
 
-  it('R84 R92 leave slots young as long as their request is not answered', async () => {
-    answer = async (which) => {
-      await clock.sleep(which === B ? 5000 : 0)
-      return { outcome: 'claimed' }
-    }
-    const unanswered = allocate([A, B])
-    await clock.advance(1000)
-    expect([A, C].map((each) => claims.lastClaimed(each))).toEqual([1_001_000, undefined])
-    await clock.advance(4000)
+  it('R84 R92 find the slots of the request before as young as its end', async () => {
+    const unanswered = allocate([B, C])
+    await clock.advance(100)
+    const seen = claims.exclusively(async () => book.allocations.list())
+    await clock.advance(100)
     await unanswered
-    await clock.advance(1000)
-    expect(claims.lastClaimed(A)).toBe(1_005_000)
-    claims.forget(servedWith().name)
-    expect(claims.lastClaimed(A)).toBeUndefined()
+    const claimedAt = 1_000_200
+    expect(await seen).toMatchObject([
+      { slot: B, claimedAt },
+      { slot: C, claimedAt },
+    ])
   })
 })

@@ -1,4 +1,4 @@
-import { type InstanceName, parseSlotUsage, type SlotName, slotIndex } from '@akrijs/api'
+import { holderOf, type SlotName } from '@akrijs/api'
 import type { Clock } from '@akrijs/runtime'
 import type { Cluster } from '../cluster/cluster.js'
 import { AllocationRefusedError } from '../errors.js'
@@ -9,16 +9,14 @@ import {
   type WorkloadDirectoryMaker,
 } from '../plugins/allocation.js'
 import type { AgentObserver } from '../report/observer.js'
-import { type AllocationLedger, usageOf } from './allocation-ledger.js'
+import { usageOf } from './allocation-ledger.js'
 import type { ChosenSlot, Resource } from './resource.js'
 import type { SlotBook } from './slot-book.js'
 
 interface SlotClaimsOptions {
   readonly cluster: Pick<Cluster, 'claimSlot' | 'releaseSlot'>
   readonly clock: Pick<Clock, 'monotonicMs'>
-  readonly book: Pick<SlotBook, 'node' | 'served'> & {
-    readonly allocations: Pick<AllocationLedger, 'record'>
-  }
+  readonly book: Pick<SlotBook, 'node' | 'served' | 'allocations' | 'choose'>
   readonly observer: Pick<AgentObserver, 'claimed'>
   /** @default workloads get no directory */
   readonly directories?: WorkloadDirectoryMaker | undefined
@@ -36,9 +34,6 @@ const MAX_ATTEMPTS = 10
  */
 export class SlotClaims {
   readonly #options: SlotClaimsOptions
-  readonly #claimedAt = new Map<SlotName, number>()
-  /** The slots of the request that is not answered. */
-  readonly #pending = new Set<SlotName>()
   #last: Promise<unknown> = Promise.resolve()
 
   constructor(options: SlotClaimsOptions) {
@@ -46,9 +41,7 @@ export class SlotClaims {
   }
 
   /**
-   * Claims slots for one request of the kubelet, and records their allocation. Its slots count as
-   * claimed now until the request is answered: the kubelet lists none of them before, and the API
-   * server may be slow for the others.
+   * Claims slots for one request of the kubelet, and records their allocation.
    * @param requests the ids for each container
    * @throws AllocationRefusedError. Then no slot is claimed.
    */
@@ -56,12 +49,12 @@ export class SlotClaims {
     resource: Resource,
     requests: readonly (readonly string[])[],
   ): Promise<readonly ContainerAllocation[]> {
-    const { cluster, clock } = this.#options
+    const { cluster, book } = this.#options
     const claimed: NewClaim[] = []
     return this.exclusively(async () => {
       try {
         for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
-          const containers = resource.choose(requests)
+          const containers = book.choose(resource, requests)
           if (await this.#claimAll(resource, containers.flat(), claimed))
             return await this.#grant(resource, containers)
         }
@@ -74,9 +67,6 @@ export class SlotClaims {
         // its time.
         await inParallel(claimed, (claim) => cluster.releaseSlot(...claim))
         throw error
-      } finally {
-        for (const slot of this.#pending) this.#claimedAt.set(slot, clock.monotonicMs())
-        this.#pending.clear()
       }
     })
   }
@@ -86,21 +76,6 @@ export class SlotClaims {
     const written = this.#last.then(write)
     this.#last = written.catch(() => undefined)
     return written
-  }
-
-  /**
-   * Monotonic time of the last claim: now during a request; undefined if this process has not
-   * claimed the slot. A restore is no claim, because no container starts with it.
-   */
-  lastClaimed(slot: SlotName): number | undefined {
-    const { clock } = this.#options
-    return this.#pending.has(slot) ? clock.monotonicMs() : this.#claimedAt.get(slot)
-  }
-
-  /** Forgets the times of slots that no longer exist. */
-  forget(instance: InstanceName): void {
-    for (const slot of this.#claimedAt.keys())
-      if (slotIndex(instance, slot) !== undefined) this.#claimedAt.delete(slot)
   }
 
   /**
@@ -116,21 +91,21 @@ export class SlotClaims {
     const bySlot = new Map(chosen.map((each) => [each.slot, each]))
     for (const { slot, id, instance } of bySlot.values()) {
       const usage = usageOf({ slot, resourceName, id }, book.node)
-      // Before the claim is written: a reconcile that finds the claim must see that it is young.
-      this.#pending.add(slot)
       const result = await cluster.claimSlot(instance.key, slot, usage, instance.device.id)
       observer.claimed(level, result.outcome)
-      // The slot can be this node's by an earlier claim.
-      const isHeld = result.outcome === 'taken' && result.by === usage
-      if (result.outcome === 'claimed') claimed.push([instance.key, slot, usage])
-      else if (!isHeld) {
-        if (level === 'configuration') return false
-        throw new AllocationRefusedError(
-          result.outcome === 'taken'
-            ? `slot ${slot} was just taken${byNode(result.by)}`
-            : `Instance ${instance.name} or its slot ${slot} is gone`,
-        )
+      if (result.outcome === 'claimed') {
+        claimed.push([instance.key, slot, usage])
+        continue
       }
+      // The slot can be this node's by an earlier claim.
+      if (result.outcome === 'taken' && result.by === usage) continue
+      if (level === 'configuration') return false
+      if (result.outcome === 'gone')
+        throw new AllocationRefusedError(`Instance ${instance.name} or its slot ${slot} is gone`)
+      const holder = holderOf(result.by)
+      throw new AllocationRefusedError(
+        `slot ${slot} was just taken${holder === undefined ? '' : ` by node ${holder}`}`,
+      )
     }
     return true
   }
@@ -140,21 +115,17 @@ export class SlotClaims {
     { level, name: resourceName }: Resource,
     containers: readonly (readonly ChosenSlot[])[],
   ): Promise<readonly ContainerAllocation[]> {
-    const { book, directories } = this.#options
+    const { book, clock, directories } = this.#options
     // A claim takes its time. A device that went before the allocation shows in no list.
     for (const { instance } of containers.flat())
       if (book.served(instance.name) === undefined)
         throw new AllocationRefusedError(`the device of Instance ${instance.name} was removed`)
-    const opened = new Map<SlotName, string | undefined>()
+    // A release that was planned during the request comes after it, and finds a young claim.
     for (const { slot, id } of containers.flat())
-      book.allocations.record({ slot, resourceName, id })
+      book.allocations.record({ slot, resourceName, id }, undefined, clock.monotonicMs())
+    const opened = new Map<SlotName, string | undefined>()
     for (const { instance, slot } of containers.flat())
       if (!opened.has(slot)) opened.set(slot, await directories?.open(instance.key, slot))
     return containers.map((slots) => containerAllocation(level, slots, opened))
   }
-}
-
-function byNode(claim: string): string {
-  const usage = parseSlotUsage(claim)
-  return 'node' in usage ? ` by node ${usage.node}` : ''
 }

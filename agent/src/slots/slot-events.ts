@@ -5,10 +5,10 @@ import type { Cluster } from '../cluster/cluster.js'
 import type { NodePods } from '../kubelet/kubelet.js'
 import type { AgentObserver } from '../report/observer.js'
 import type { UnresolvedId } from './allocation-ledger.js'
-import type { ClaimConflict, LostClaim } from './claim-plan.js'
+import type { LostClaim } from './claim-plan.js'
 import type { LostDevice, SlotBook } from './slot-book.js'
 
-interface SlotEventsOptions {
+export interface SlotEventsOptions {
   readonly cluster: Pick<Cluster, 'configurations' | 'recordEvent'>
   readonly kubelet: { readonly pods: Pick<NodePods, 'uidOf'> | undefined }
   readonly book: Pick<SlotBook, 'allocations' | 'isLost'>
@@ -29,7 +29,7 @@ export class SlotEvents {
   }
 
   /** Reports each of the present conflicts once, until it is not among them. */
-  reportConflicts(unresolved: readonly UnresolvedId[], conflicts: readonly ClaimConflict[]): void {
+  reportConflicts(unresolved: readonly UnresolvedId[], lost: readonly LostClaim[]): void {
     const { node, cluster, log, observer } = this.#options
     const topics = new Set<string>()
     const isNew = (topic: string) => {
@@ -52,8 +52,8 @@ export class SlotEvents {
           'another container may get the same slot',
       )
     }
-    for (const { slot, id, key, usage, takenBy } of conflicts) {
-      if (!isNew(`${slot} ${id} ${takenBy}`)) continue
+    for (const { slot, id, key, usage, takenBy } of lost) {
+      if (takenBy === '' || !isNew(`${slot} ${id} ${takenBy}`)) continue
       observer.restored('taken')
       log.error({ slot, usage, by: takenBy }, 'slot of a running container was claimed again')
       this.#warn(
@@ -95,15 +95,15 @@ export class SlotEvents {
       }
       const what = id === undefined ? 'the device' : `device ${JSON.stringify(id)}`
       const before = podsWithEvent.size
-      for (const each of book.allocations.inUse(instance))
-        for (const key of book.allocations.usersOf(each) ?? []) {
+      for (const { users: pods, resourceName } of book.allocations.inUse(instance))
+        for (const key of pods ?? []) {
           if (podsWithEvent.has(key)) continue
           podsWithEvent.add(key)
           this.#warn(
             { apiVersion: 'v1', kind: 'Pod', key, uid: kubelet.pods?.uidOf(key) },
             'DeviceLost',
             `${node} no longer finds ${what} of Instance ${instance}, which ` +
-              `the Pod has by ${each.resourceName}`,
+              `the Pod has by ${resourceName}`,
           )
         }
       // Users are Pods, or the brokers of a machine without a cluster.

@@ -1,42 +1,32 @@
-import {
-  heldSlots,
-  type Instance,
-  type InstanceName,
-  type SlotName,
-  type UsedSlot,
-} from '@akrijs/api'
+import { heldSlots, type SlotName, type UsedSlot } from '@akrijs/api'
 import type { NodeName, ObjectKey } from '@akrijs/kube/objects'
 import { ReconcileQueue, type ReconcileResult } from '@akrijs/kube/queue'
-import { Backoff, type Clock, type Logger, runAfter, TokenBucket } from '@akrijs/runtime'
+import { Backoff, type Clock, runAfter, TokenBucket } from '@akrijs/runtime'
 import type { Cluster } from '../cluster/cluster.js'
-import type { Allocations, Kubelet } from '../kubelet/kubelet.js'
-import type { AgentObserver } from '../report/observer.js'
+import type { Kubelet } from '../kubelet/kubelet.js'
 import type { UnresolvedId } from './allocation-ledger.js'
 import {
-  claimedSlots,
+  claimsOfNode,
   type LostClaim,
+  lostClaims,
   type NodeSlot,
   planReclaim,
-  planRestore,
-  slotId,
-  type UnlistedSince,
+  type ReclaimInput,
+  slotsOfNode,
 } from './claim-plan.js'
 import type { SlotBook } from './slot-book.js'
 import type { SlotClaims } from './slot-claims.js'
-import { SlotEvents } from './slot-events.js'
+import { SlotEvents, type SlotEventsOptions } from './slot-events.js'
 
-interface SlotReconcilerOptions {
+interface SlotReconcilerOptions extends SlotEventsOptions {
   readonly cluster: Pick<
     Cluster,
     'configurations' | 'instances' | 'restoreSlot' | 'releaseSlot' | 'recordEvent' | 'reportSlots'
   >
   readonly kubelet: Pick<Kubelet, 'listAllocated' | 'pods'>
-  readonly node: NodeName
-  readonly clock: Clock
-  readonly log: Logger
-  readonly claims: SlotClaims
   readonly book: SlotBook
-  readonly observer: AgentObserver
+  readonly claims: SlotClaims
+  readonly clock: Clock
   /**
    * The time without a container after which a slot is released, if Pods are not watched or its Pod
    * is still there, in milliseconds. @default 20000
@@ -69,16 +59,13 @@ const SLOT_GRACE_MS = 20_000
 const START_LIMIT_MS = 1000
 
 /** An answer of the kubelet, and the slots of the node at that time. */
-interface Snapshot {
-  readonly askedAt: number
-  readonly allocated: Allocations
-  readonly slots: readonly NodeSlot[]
+interface Snapshot extends Pick<ReclaimInput, 'askedAt' | 'allocated' | 'slots'> {
   readonly unresolved: readonly UnresolvedId[]
 }
 
 /**
  * Keeps the claims of this node in step with its containers: {@link planReclaim} decides which
- * slots are released, and {@link planRestore} which lost claims are written again. A claim is lost
+ * slots are released, and {@link lostClaims} which claims are written again. A claim is lost
  * when an Instance is deleted and recreated, or when another program frees the slot. Until the
  * claim is restored, another node could claim the slot too. Each node restores the claims of its
  * own containers only, because other nodes do not know when these end.
@@ -89,7 +76,7 @@ export class SlotReconciler {
   readonly #events: SlotEvents
   /** While the cluster does not answer to a restore. */
   readonly #backoff = new Backoff()
-  #unlistedSince: UnlistedSince = new Map()
+  #unlistedSince: ReclaimInput['unlistedSince'] = new Map()
   /** Monotonic time at which the last Pod ended or was deleted. */
   #podGoneAt = Number.NEGATIVE_INFINITY
   /** Whether the node had no slot at the last reconcile. */
@@ -137,13 +124,13 @@ export class SlotReconciler {
     cluster.instances.onChange((key) => {
       const instance = cluster.instances.get(key)
       if (instance === undefined) return
-      if (this.#isIdle && claimedSlots([instance], node).length > 0) {
+      if (this.#isIdle && claimsOfNode([instance], node).length > 0) {
         this.#isIdle = false
         // Not at once: the Pod of a young claim may not be seen yet.
         runAfter(clock, INTERVAL_MS, signal, () => this.#queue.add(node))
       }
-      const { restore } = this.#planRestore([instance], instance.metadata.name)
-      if (restore.length > 0 && losses.take() === 0) this.#queue.add(node)
+      const lost = lostClaims(book.allocations.inUse(instance.metadata.name), [instance], node)
+      if (lost.some(({ takenBy }) => takenBy === '') && losses.take() === 0) this.#queue.add(node)
     }, signal)
     book.onLoss((device, isOver) => {
       if (isOver) return
@@ -156,7 +143,7 @@ export class SlotReconciler {
 
   /** Releases and restores slots. If the kubelet does not answer, nothing changes. */
   async reconcile(signal: AbortSignal): Promise<ReconcileResult> {
-    const { cluster, kubelet, clock } = this.#options
+    const { cluster, kubelet, clock, book, node } = this.#options
     const begunAt = clock.monotonicMs()
     this.#logStart(begunAt)
     const snapshot = await this.#snapshot(signal)
@@ -166,14 +153,13 @@ export class SlotReconciler {
       rechecks.push(await this.#reclaim(snapshot))
       cluster.reportSlots(this.#used(snapshot.slots))
     }
-    const plan = this.#planRestore(cluster.instances.list())
+    const lost = lostClaims(book.allocations.inUse(), cluster.instances.list(), node)
     if (snapshot === undefined || kubelet.pods?.synced === false) {
-      if (plan.restore.length + plan.conflicts.length > 0)
-        rechecks.push(clock.monotonicMs() + RETRY_MS)
+      if (lost.length > 0) rechecks.push(clock.monotonicMs() + RETRY_MS)
     } else {
-      this.#events.reportConflicts(snapshot.unresolved, plan.conflicts)
+      this.#events.reportConflicts(snapshot.unresolved, lost)
       let isAnswered = true
-      for (const lost of plan.restore) isAnswered = (await this.#restore(lost)) && isAnswered
+      for (const each of lost) isAnswered = (await this.#restore(each)) && isAnswered
       if (isAnswered) this.#backoff.reset()
       else rechecks.push(clock.monotonicMs() + this.#backoff.next())
     }
@@ -196,22 +182,16 @@ export class SlotReconciler {
    * @returns undefined if the kubelet does not answer
    */
   async #snapshot(signal: AbortSignal, limit = signal): Promise<Snapshot | undefined> {
-    const { cluster, kubelet, node, clock, book, claims, log } = this.#options
+    const { cluster, kubelet, node, clock, book, log } = this.#options
     const askedAt = clock.monotonicMs()
     try {
       const allocated = await kubelet.listAllocated(limit)
-      const claimed = claimedSlots(cluster.instances.list(), node)
-      const unresolved = book.allocations.follow(allocated, {
-        claimed,
-        configurations: new Set(cluster.configurations.list().map(({ metadata }) => metadata.name)),
-        isYounger: (slot) => (claims.lastClaimed(slot) ?? Number.NEGATIVE_INFINITY) >= askedAt,
-      })
-      // Those that this node has claimed, and those whose claims were lost.
-      const slots = new Map<string, NodeSlot>()
-      for (const each of book.allocations.list())
-        slots.set(slotId(each), { ...each, claim: undefined })
-      for (const each of claimed) slots.set(slotId(each), each)
-      return { askedAt, allocated, slots: [...slots.values()], unresolved }
+      const claimed = claimsOfNode(cluster.instances.list(), node)
+      const names = cluster.configurations.list().map(({ metadata }) => metadata.name)
+      const configurations = new Set<string>(names)
+      const unresolved = book.allocations.follow(allocated, { askedAt, claimed, configurations })
+      const slots = slotsOfNode(claimed, book.allocations.list())
+      return { askedAt, allocated, slots, unresolved }
     } catch (err) {
       if (!signal.aborted) log.warn({ err }, 'slots of running containers not known')
       return undefined
@@ -223,24 +203,23 @@ export class SlotReconciler {
     const { book, kubelet } = this.#options
     const used = new Map<ObjectKey, UsedSlot[]>()
     for (const each of slots) {
-      // Of a slot that was released just now, nothing is known any more.
-      for (const pod of [...(book.allocations.usersOf(each) ?? [])].sort()) {
-        if (each.claim === undefined) continue
-        const ofInstance = used.get(each.claim.key) ?? []
+      const { slot, key, users = [] } = each
+      // Not a slot that was released just now.
+      if (key === undefined || !book.allocations.has(each)) continue
+      for (const pod of [...users].sort()) {
         const since = kubelet.pods?.startedAt(pod)
-        ofInstance.push({ slot: each.slot, pod, ...(since !== undefined && { since }) })
-        used.set(each.claim.key, ofInstance)
+        const usedSlot = { slot, pod, ...(since !== undefined && { since }) }
+        used.set(key, [...(used.get(key) ?? []), usedSlot])
       }
     }
     return used
   }
 
   /** @returns the monotonic time of the next check */
-  async #reclaim({ askedAt, allocated, slots }: Snapshot): Promise<number> {
-    const { kubelet, claims, book, slotGraceMs = SLOT_GRACE_MS, log } = this.#options
+  async #reclaim(snapshot: Snapshot): Promise<number> {
+    const { kubelet, slotGraceMs = SLOT_GRACE_MS, log } = this.#options
     const { release, unlistedSince, recheckAt } = planReclaim({
-      ...{ askedAt, allocated, slots, claims },
-      allocations: book.allocations,
+      ...snapshot,
       pods: kubelet.pods,
       podGoneAt: this.#podGoneAt,
       unlistedSince: this.#unlistedSince,
@@ -248,7 +227,7 @@ export class SlotReconciler {
     })
     this.#unlistedSince = unlistedSince
     for (const slot of release)
-      await this.#release(slot, askedAt).catch((err: unknown) => {
+      await this.#release(slot, snapshot.askedAt).catch((err: unknown) => {
         log.warn({ slot: slot.slot, err }, 'slot not released')
       })
     return recheckAt
@@ -256,32 +235,28 @@ export class SlotReconciler {
 
   async #release(allocation: NodeSlot, askedAt: number): Promise<void> {
     const { cluster, claims, book, log, observer, brokerInfo } = this.#options
-    const { slot, claim } = allocation
-    if (claim !== undefined) await brokerInfo?.flush(claim.key, slot)
+    const { slot, key, usage } = allocation
+    if (key !== undefined) await brokerInfo?.flush(key, slot)
     const outcome = await claims.exclusively(async () => {
-      if ((claims.lastClaimed(slot) ?? Number.NEGATIVE_INFINITY) >= askedAt) return undefined
+      // A container that got the slot after the question is not in the answer.
+      const isYoung = book.allocations.ofSlot(slot).some(({ claimedAt }) => claimedAt >= askedAt)
+      if (isYoung) return undefined
       // Before the write: the free slot must not look like a lost claim.
       book.allocations.remove(allocation)
-      return claim && cluster.releaseSlot(claim.key, slot, claim.usage)
+      return key && usage ? cluster.releaseSlot(key, slot, usage) : undefined
     })
-    if (outcome === undefined || claim === undefined) return
-    const { usage } = claim
+    if (outcome === undefined) return
     if (outcome !== 'released')
       return log.debug({ slot, usage, outcome }, 'slot changed before release')
     observer.reclaimed()
     log.info({ slot, usage }, 'slot reclaimed')
   }
 
-  /** @param name of the only Instance, if there is one @default all Instances */
-  #planRestore(instances: readonly Instance[], name?: InstanceName) {
-    const { book, node } = this.#options
-    return planRestore(book.allocations.inUse(name), instances, node)
-  }
-
   /** @returns whether the cluster has answered */
   async #restore(lost: LostClaim): Promise<boolean> {
     const { cluster, claims, book, log, observer } = this.#options
-    const { slot, key, usage } = lost
+    const { slot, key, usage, takenBy } = lost
+    if (takenBy !== '') return true
     try {
       const result = await claims.exclusively(async () =>
         book.allocations.has(lost) ? cluster.restoreSlot(key, slot, usage) : undefined,

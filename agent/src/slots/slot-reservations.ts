@@ -1,28 +1,29 @@
-import { holderOf, type Instance, slotIndex } from '@akrijs/api'
+import { holderOf, type Instance, slotName } from '@akrijs/api'
 import type { NodeName, ObjectKey } from '@akrijs/kube/objects'
 import { type Clock, runAfter } from '@akrijs/runtime'
 import type { DeviceUsage } from '../cluster/cluster.js'
 
-interface SlotReservationsOptions {
+export interface ReservationOptions {
   readonly node: NodeName
   readonly clock: Clock
-  /** How long a freed slot is reserved for its last node, in milliseconds. */
-  readonly reservationMs: number
+  /**
+   * How long a slot that another node frees is reserved for that node, in milliseconds.
+   * @default 15000
+   */
+  readonly slotHandoverMs?: number | undefined
+}
+
+interface SlotReservationsOptions extends ReservationOptions {
   /** Called when reservations of the Instance have expired. */
   onExpired(key: ObjectKey): void
   readonly signal: AbortSignal
 }
 
-/** Of an Instance. */
-interface LastState {
-  readonly uid: string
-  readonly deviceUsage: DeviceUsage
-  /** The reservations, by slot. */
-  readonly reserved: Map<string, Reservation>
-}
-
 /** A freed slot that is kept for its last node. */
 interface Reservation {
+  /** The Instance. */
+  readonly key: ObjectKey
+  readonly slot: string
   /** The last claim of the slot. */
   readonly usage: string
   /**
@@ -34,6 +35,11 @@ interface Reservation {
   readonly until: number
 }
 
+/**
+ * Longer than the scheduler puts a Pod off that found no node: 10 s at most, and a second until it
+ * looks (`podMaxBackoffSeconds` in the KubeSchedulerConfiguration API).
+ */
+const SLOT_HANDOVER_MS = 15_000
 /** How many deleted Instances are remembered. */
 const MAX_DELETED = 1000
 
@@ -47,11 +53,14 @@ const MAX_DELETED = 1000
  */
 export class SlotReservations {
   readonly #options: SlotReservationsOptions
-  readonly #last = new Map<ObjectKey, LastState>()
+  /** The Instances as they were at their last change. */
+  readonly #last = new Map<ObjectKey, Instance>()
   /** Instances that were deleted while other nodes held slots; the oldest deletion first. */
-  readonly #deleted = new Map<ObjectKey, Omit<LastState, 'reserved'>>()
-  /** In the order of their times: all reservations last equally long. */
-  readonly #expiries: { readonly key: ObjectKey; readonly at: number }[] = []
+  readonly #deleted = new Map<ObjectKey, Instance>()
+  /** By Instance and slot, in the order of their ends: all reservations last equally long. */
+  readonly #reserved = new Map<string, Reservation>()
+  /** Whether the timer runs: one for all, because thousands of slots can be freed. */
+  #isTimed = false
 
   constructor(options: SlotReservationsOptions) {
     this.#options = options
@@ -59,7 +68,7 @@ export class SlotReservations {
 
   /** To be called after each change of an Instance. */
   instanceChanged(key: ObjectKey, instance: Instance | undefined): void {
-    const { node, clock, reservationMs } = this.#options
+    const { node, clock, slotHandoverMs = SLOT_HANDOVER_MS } = this.#options
     const last = this.#last.get(key)
     const before = last ?? this.#deleted.get(key)
     this.#deleted.delete(key)
@@ -68,64 +77,62 @@ export class SlotReservations {
       if (last !== undefined) this.#rememberDeleted(key, last)
       return
     }
+    this.#last.set(key, instance)
+    if (before === undefined || slotHandoverMs === 0) return
     const { metadata, spec } = instance
-    const reserved = last?.reserved ?? new Map<string, Reservation>()
-    this.#last.set(key, { uid: metadata.uid, deviceUsage: spec.deviceUsage, reserved })
-    if (before === undefined || reservationMs === 0) return
-    const recreated = before.uid !== metadata.uid
-    const until = clock.monotonicMs() + reservationMs
-    let isNew = false
-    for (const [slot, usage] of Object.entries(before.deviceUsage)) {
+    const until = clock.monotonicMs() + slotHandoverMs
+    for (const [slot, usage] of Object.entries(before.spec.deviceUsage)) {
       const holder = spec.deviceUsage[slot] === usage ? undefined : holderOf(usage)
       if (holder === undefined || holder === node) continue
-      const reservation = { usage, absent: recreated || !spec.nodes.includes(holder), until }
-      if (!isReserved(slot, reservation, instance)) continue
-      reserved.set(slot, reservation)
-      isNew = true
+      const absent = before.metadata.uid !== metadata.uid || !spec.nodes.includes(holder)
+      const reservation = { key, slot, usage, absent, until }
+      if (!isReserved(reservation, instance)) continue
+      this.#reserved.delete(`${key} ${slot}`)
+      this.#reserved.set(`${key} ${slot}`, reservation)
     }
-    if (isNew && this.#expiries.push({ key, at: until }) === 1) this.#expireLater(reservationMs)
+    this.#expireLater()
   }
 
   /** The claims of an Instance, and its reservations as if they were claims. */
   usage(key: ObjectKey, instance: Instance): DeviceUsage {
     const { metadata, spec } = instance
-    const reserved = this.#last.get(key)?.reserved
-    if (reserved === undefined || reserved.size === 0) return spec.deviceUsage
+    if (this.#reserved.size === 0) return spec.deviceUsage
     const usage = { ...spec.deviceUsage }
-    for (const [slot, reservation] of reserved) {
-      const index = slotIndex(metadata.name, slot) ?? spec.capacity
-      if (index < spec.capacity && isReserved(slot, reservation, instance))
-        usage[slot] = reservation.usage
+    for (let index = 0; index < spec.capacity; index++) {
+      const slot = slotName(metadata.name, index)
+      const reservation = this.#reserved.get(`${key} ${slot}`)
+      if (reservation && isReserved(reservation, instance)) usage[slot] = reservation.usage
     }
     return usage
   }
 
-  #rememberDeleted(key: ObjectKey, { uid, deviceUsage, reserved }: LastState): void {
-    const claims = { ...deviceUsage }
-    // Of nodes that left before the last one.
-    for (const [slot, { usage, absent }] of reserved) if (absent) claims[slot] ||= usage
-    const holders = Object.values(claims).map(holderOf)
+  #rememberDeleted(key: ObjectKey, last: Instance): void {
+    const deviceUsage = { ...last.spec.deviceUsage }
+    for (const [id, { key: of, slot, usage, absent }] of this.#reserved) {
+      if (of !== key) continue
+      this.#reserved.delete(id)
+      // Of a node that left before the last one.
+      if (absent) deviceUsage[slot] ||= usage
+    }
+    const holders = Object.values(deviceUsage).map(holderOf)
     if (holders.every((holder) => holder === undefined || holder === this.#options.node)) return
-    this.#deleted.set(key, { uid, deviceUsage: claims })
+    this.#deleted.set(key, { ...last, spec: { ...last.spec, deviceUsage } })
     const [oldest] = this.#deleted.keys()
     if (this.#deleted.size > MAX_DELETED && oldest !== undefined) this.#deleted.delete(oldest)
   }
 
-  /** One timer for all: each timer listens to the signal, and thousands of slots can be freed. */
-  #expireLater(waitMs: number): void {
+  #expireLater(): void {
     const { clock, signal, onExpired } = this.#options
-    runAfter(clock, waitMs, signal, () => {
-      const now = clock.monotonicMs()
-      const over = this.#expiries.filter(({ at }) => at <= now)
-      this.#expiries.splice(0, over.length)
-      for (const { key } of over) {
-        const reserved = this.#last.get(key)?.reserved
-        const ended = [...(reserved ?? [])].filter(([, { until }]) => until <= now)
-        for (const [slot] of ended) reserved?.delete(slot)
-        if (ended.length > 0) onExpired(key)
-      }
-      const [next] = this.#expiries
-      if (next !== undefined) this.#expireLater(next.at - now)
+    const [first] = this.#reserved.values()
+    if (first === undefined || this.#isTimed) return
+    this.#isTimed = true
+    runAfter(clock, Math.max(0, first.until - clock.monotonicMs()), signal, () => {
+      this.#isTimed = false
+      const over = new Set<ObjectKey>()
+      for (const [id, { key, until }] of this.#reserved)
+        if (until <= clock.monotonicMs() && this.#reserved.delete(id)) over.add(key)
+      for (const key of over) onExpired(key)
+      this.#expireLater()
     })
   }
 }
@@ -134,11 +141,8 @@ export class SlotReservations {
  * Whether the slot is free and its last node may take it: that node is in the Instance, or yet has
  * to join it.
  */
-function isReserved(
-  slot: string,
-  { usage, absent }: Reservation,
-  { spec: { deviceUsage, nodes } }: Instance,
-): boolean {
+function isReserved({ slot, usage, absent }: Reservation, { spec }: Instance): boolean {
+  const { deviceUsage, nodes } = spec
   const holder = holderOf(usage)
   const isFree = !Object.hasOwn(deviceUsage, slot) || deviceUsage[slot] === ''
   return isFree && holder !== undefined && nodes.includes(holder) !== absent

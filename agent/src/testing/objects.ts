@@ -141,7 +141,15 @@ export function servedWith(more: Partial<ServedInstance> = {}, digest = '8120fe'
 /** The same of a device that the plan has. */
 export function plannedWith(id: string, existing?: Instance): PlannedInstance {
   const planned = { shared: true, hasResource: true, hash: '', existing } as const
-  return { ...servedWith({}, id), ...planned, device: checked({ id }), presence: 'present' }
+  return { ...servedWith({}, id), ...planned, device: checked({ id }) }
+}
+
+/** The resource of an Instance, and that of its Configuration. */
+export function resourcesOf({ name, configuration }: ServedInstance) {
+  return {
+    one: { level: 'instance', owner: name, name: `akri.sh/${name}` },
+    any: { level: 'configuration', owner: configuration, name: `akri.sh/${configuration}` },
+  } as const
 }
 
 /** Pods that are all known; by default there are none. */
