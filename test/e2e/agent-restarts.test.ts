@@ -1,8 +1,8 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { describeUnless } from '../support/unless.js'
 import { missingForHealth } from './support/device-health.js'
-import { NodeAgent } from './support/node-agent.js'
 import { type NodeAgents, useAgents } from './support/node-agents.js'
-import { access, filesBelow, missing, NODE_1, unless } from './support/nodes.js'
+import { access, filesBelow, missing, NODE_1 } from './support/nodes.js'
 import { echoYaml, eventually, type PodState, podYaml, type World } from './support/world.js'
 
 // Agents and kubelets end, come back and are replaced, and devices go and come, while Pods use
@@ -33,13 +33,12 @@ const CAPACITY = { lab: 1, cam: 2 }
 const PLUGINS = 4
 
 const lacksHealth = await missingForHealth()
+const unlessHealth = lacksHealth === undefined ? '' : ` (${lacksHealth})`
 
-describe.skipIf(missing() !== undefined)(`agents and kubelets that come and go${unless}`, () => {
+describeUnless(missing(), 'agents and kubelets that come and go', () => {
   const watching = new AbortController()
   let world: World
   let agents: NodeAgents
-  /** Of the first node, with the same directories. */
-  let other: NodeAgent | undefined
   let before: Awaited<ReturnType<typeof state>>
   let watched: Promise<void> | undefined
   /** The healths of each device of a Pod, as the kubelet wrote one after the other. */
@@ -71,7 +70,6 @@ describe.skipIf(missing() !== undefined)(`agents and kubelets that come and go${
   })
 
   beforeAll(async () => {
-    other = NodeAgent.beside(agents.on(NODE_1))
     await apply(['foo0'])
     for (const [name, device] of Object.entries(PODS)) {
       const [resource = ''] = device.split(' ')
@@ -91,7 +89,6 @@ describe.skipIf(missing() !== undefined)(`agents and kubelets that come and go${
   afterAll(async () => {
     watching.abort()
     await watched
-    await other?.stop()
   })
 
   /** The agent that starts serves each plugin again, and changes nothing. */
@@ -116,79 +113,36 @@ describe.skipIf(missing() !== undefined)(`agents and kubelets that come and go${
     },
   )
 
-  it.each(['SIGTERM', 'SIGKILL'] as const)(
-    'A2 an agent beside a running agent ends, and serves after the end of that by %s',
-    async (signal) => {
-      // They change places: the agent of the suite serves at the end.
-      const both = [agents.on(NODE_1), other ?? expect.fail('there is no other agent')] as const
-      const [running, second] = signal === 'SIGTERM' ? both : both.toReversed()
-      const registered = await world.registrations(NODE_1)
-      await second?.start()
-      await eventually(async () => expect(await second?.exitCode()).toBe(1))
-      expect(await second?.output()).toContain(
-        'agent-registration.sock is served by another process already',
+  it.skipIf(lacksHealth !== undefined)(
+    `A2 the health in Pods follows a device that goes and returns; Events say so${unlessHealth}`,
+    async () => {
+      await apply([])
+      await shows('Unhealthy')
+      // A restart of the agent or the loss of an Instance would have come before.
+      for (const device of DEVICES) expect(healths[device]).toEqual(['Healthy', 'Unhealthy'])
+      const uids = new Map(
+        (await world.pods()).map(({ metadata }) => [metadata.name, metadata.uid]),
       )
-      await expectServed(registered)
-      await running?.stop(signal)
-      await second?.start()
-      await expectServed(registered + PLUGINS)
-    },
-  )
-
-  describe.skipIf(lacksHealth !== undefined)(
-    `the health of devices in Pods${lacksHealth === undefined ? '' : ` (${lacksHealth})`}`,
-    () => {
-      it('does not change while Instances are deleted and created again', async () => {
-        const uids = async () => (await world.instances()).map(({ metadata }) => metadata.uid)
-        const old = await uids()
-        for (const { metadata } of await world.instances())
-          await world.remove('Instance', metadata.name)
-        await eventually(async () => {
-          expect(await uids()).toHaveLength(old.length)
-          for (const uid of await uids()) expect(old).not.toContain(uid)
-          expect(await world.holders()).toEqual([`C:0:${NODE_1}`, NODE_1])
-        })
-        expect(await events()).toEqual([])
-      })
-
-      it('A2 follows a device that goes and returns, and nothing else; Events say so', async () => {
-        await apply([])
-        await shows('Unhealthy')
-        // A restart of the agent or the loss of an Instance would have come before.
-        for (const device of DEVICES) expect(healths[device]).toEqual(['Healthy', 'Unhealthy'])
-        const uids = new Map(
-          (await world.pods()).map(({ metadata }) => [metadata.name, metadata.uid]),
-        )
-        const lost = ([name, device]: readonly [name: string, device: string]) => {
-          const [resource = '', id] = device.split(' ')
-          const instance = id === '0' ? 'cam-8120fe' : 'lab-8120fe'
-          return [
-            'Pod',
-            name,
-            uids.get(name),
-            `${NODE_1} no longer finds device "foo0" of Instance ${instance}, which the Pod ` +
-              `has by ${resource}`,
-          ]
-        }
-        await eventually(async () =>
-          expect(
-            (await events())
-              .map(({ involvedObject: { kind, name, uid }, message }) => [kind, name, uid, message])
-              .sort(),
-          ).toEqual(Object.entries(PODS).map(lost)),
-        )
-        await apply(['foo0'])
-        await shows('Healthy')
-      })
-
-      it('is that of a device that went while no agent ran', async () => {
-        await agents.on(NODE_1).stop('SIGKILL')
-        await apply([])
-        await agents.on(NODE_1).start()
-        await shows('Unhealthy')
-        await apply(['foo0'])
-        await shows('Healthy')
-      })
+      const lost = ([name, device]: readonly [name: string, device: string]) => {
+        const [resource = '', id] = device.split(' ')
+        const instance = id === '0' ? 'cam-8120fe' : 'lab-8120fe'
+        return [
+          'Pod',
+          name,
+          uids.get(name),
+          `${NODE_1} no longer finds device "foo0" of Instance ${instance}, which the Pod ` +
+            `has by ${resource}`,
+        ]
+      }
+      await eventually(async () =>
+        expect(
+          (await events())
+            .map(({ involvedObject: { kind, name, uid }, message }) => [kind, name, uid, message])
+            .sort(),
+        ).toEqual(Object.entries(PODS).map(lost)),
+      )
+      await apply(['foo0'])
+      await shows('Healthy')
     },
   )
 

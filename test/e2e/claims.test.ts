@@ -1,7 +1,8 @@
 import { systemClock } from '@akrijs/runtime'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { describeUnless } from '../support/unless.js'
 import { NodeAgent } from './support/node-agent.js'
-import { missing, NODE_1, NODE_2, NODES, setAvailable, unless } from './support/nodes.js'
+import { missing, NODE_1, NODE_2, NODES, setAvailable } from './support/nodes.js'
 import { checkSlots } from './support/slots.js'
 import { tidyUp } from './support/tidy-up.js'
 import { echoYaml, eventually, podYaml, World } from './support/world.js'
@@ -21,7 +22,6 @@ const CONFIGURATIONS = ['lab', 'cam']
 const CAPACITY = NODES.length
 /** How long a slot stays reserved for a node whose agent is away: on a busy machine too. */
 const RESERVED = { AKRI_SLOT_HANDOVER: '600' }
-const NOT_RESERVED = { AKRI_SLOT_HANDOVER: '0' }
 /** Long enough for the scheduler to send a waiting Pod to a slot that looks free. */
 const SCHEDULED_MS = 2000
 
@@ -29,17 +29,16 @@ const using = (level: string) => NODES.map((node) => `p-${level}-${node}`)
 const ALL_USING = LEVELS.flatMap(({ level }) => using(level))
 const ALL_WAITING = LEVELS.map(({ level }) => `q-${level}`)
 
-describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`, () => {
+describeUnless(missing(), 'slots of running containers', () => {
   let world: World
   let agents: NodeAgent[]
   let held: Record<string, string>
 
-  const apply = (descriptions = ['foo0']) =>
-    Promise.all(CONFIGURATIONS.map((name) => world.apply(echoYaml(name, descriptions, CAPACITY))))
-  const noInstances = () => eventually(async () => expect(await world.instances()).toEqual([]))
+  const apply = () =>
+    Promise.all(CONFIGURATIONS.map((name) => world.apply(echoYaml(name, ['foo0'], CAPACITY))))
   const removeAll = async () => {
     for (const name of CONFIGURATIONS) await world.remove('Configuration', name)
-    await noInstances()
+    await eventually(async () => expect(await world.instances()).toEqual([]))
   }
   const deleteInstances = async () => {
     for (const { metadata } of await world.instances())
@@ -68,23 +67,6 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
       expect(await world.usage()).toEqual(held)
       for (const { spec } of await world.instances()) expect(spec.nodes.toSorted()).toEqual(NODES)
     }, 45_000)
-  const events = async (reason: string) => {
-    const { items } = (await world.client.request({
-      method: 'GET',
-      path: `/api/v1/namespaces/${world.namespace}/events`,
-    })) as { items: { reason: string; message: string; count?: number }[] }
-    return items.filter((event) => event.reason === reason)
-  }
-  /** Each node offers the slot that its container has, and the scheduler knows it. */
-  const offered = async () => {
-    for (const { resource } of LEVELS)
-      await eventually(async () => expect(await world.allocatables(resource)).toEqual([1, 1]))
-  }
-  const wait = async () => {
-    await offered()
-    for (const { level, resource } of LEVELS)
-      await world.apply(podYaml(`q-${level}`, { [resource]: 1 }, { graceSeconds: 0 }))
-  }
 
   beforeAll(async () => {
     await setAvailable(true)
@@ -104,7 +86,11 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
       const first = LEVELS.flatMap(({ level }) => using(level).slice(0, index + 1))
       await eventually(() => world.running(...first))
     }
-    await wait()
+    for (const { level, resource } of LEVELS) {
+      // Each node offers the slot that its container has, and the scheduler knows it.
+      await eventually(async () => expect(await world.allocatables(resource)).toEqual([1, 1]))
+      await world.apply(podYaml(`q-${level}`, { [resource]: 1 }, { graceSeconds: 0 }))
+    }
     held = await world.usage()
     expect(Object.values(held).sort()).toEqual([`C:0:${NODE_1}`, `C:0:${NODE_2}`, NODE_1, NODE_2])
   })
@@ -117,14 +103,9 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
   )
 
   it.each<[string, () => Promise<unknown>]>([
-    ['Instances are deleted', deleteInstances],
     [
       'Instances are deleted again and again',
       async () => [await deleteInstances(), await restored(), await deleteInstances()],
-    ],
-    [
-      'Configurations are deleted and applied again',
-      async () => [await removeAll(), await apply()],
     ],
     [
       'Configurations are deleted and applied again, while the agent of a node is dead',
@@ -139,10 +120,6 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
           await systemClock.sleep(SCHEDULED_MS)
         })
       },
-    ],
-    [
-      'details are edited so that the devices go and come',
-      async () => [await apply([]), await noInstances(), await apply()],
     ],
     ['a person frees slots, or removes their keys', free],
   ])(
@@ -161,45 +138,7 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
     },
   )
 
-  it('R7 R84 are reported as used twice after a long absence, and then return', async () => {
-    const before = await versions()
-    await systemClock.sleep(SCHEDULED_MS)
-    // No agent writes after the repair, and no Pod that waits got a slot.
-    expect(await versions()).toEqual(before)
-    for (const name of ALL_WAITING) expect((await world.phases())[name]).toBe('Pending')
-    expect(await events('SlotUsedTwice')).toEqual([])
-
-    // Other agents, which reserve no slot.
-    for (const agent of agents) await agent.stop()
-    agents = agents.map((agent) => NodeAgent.beside(agent, NOT_RESERVED))
-    for (const agent of agents) await agent.start()
-    await offered()
-    await withoutAgent(async () => {
-      await deleteInstances()
-      await eventually(() => world.running(...ALL_WAITING))
-    })
-    const slots = Object.keys(held).filter((slot) => held[slot]?.endsWith(NODE_1))
-    await eventually(async () => {
-      const messages = (await events('SlotUsedTwice')).map(({ message }) => message)
-      for (const slot of slots)
-        expect(messages).toContainEqual(expect.stringContaining(`has slot ${slot}, which`))
-    })
-    const now = await versions()
-    await systemClock.sleep(SCHEDULED_MS)
-    expect(await versions()).toEqual(now)
-    const messages = await events('SlotUsedTwice')
-    expect(messages.map(({ count = 1 }) => count)).toEqual(slots.map(() => 1))
-
-    for (const name of ALL_WAITING) await world.remove('Pod', name)
-    await eventually(async () =>
-      expect(Object.keys(await world.phases()).sort()).toEqual(ALL_USING.toSorted()),
-    )
-    await restored()
-    await checkSlots(world, 'restored')
-  })
-
   it('R77 R84 R90 go to waiting Pods once their containers are gone', async () => {
-    await wait()
     for (const { level } of LEVELS) await world.remove('Pod', `p-${level}-${NODE_2}`)
     await eventually(() => world.running(...ALL_WAITING))
     await eventually(() => checkSlots(world, 'given to others'))

@@ -1,11 +1,12 @@
 import { execFile } from 'node:child_process'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, readFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { describeUnless } from '../support/unless.js'
 import { kubectl } from './support/kubectl.js'
-import { missing, NODES, unless } from './support/nodes.js'
+import { missing, NODES } from './support/nodes.js'
 import { eventually, World } from './support/world.js'
 
 // The commands of docs/operators.md that remove what an uninstall leaves.
@@ -17,7 +18,7 @@ const OLD = { 'akri.sh/gone': '0', 'akri.sh/gone-8120fe': '2' }
 /** The name of another program has to stay. */
 const OTHER = { 'example.com/lens': '0' }
 
-describe.skipIf(missing() !== undefined)(`leftovers of an uninstall${unless}`, () => {
+describeUnless(missing(), 'leftovers of an uninstall', () => {
   let world: World
 
   beforeAll(async () => {
@@ -79,17 +80,13 @@ describe.skipIf(missing() !== undefined)(`leftovers of an uninstall${unless}`, (
     const help = await kubectl('patch', '--help')
     skip(!help.includes('--subresource'), 'needs kubectl 1.24 or newer')
     const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-names-'))
-    try {
-      const [node] = NODES
-      await writeNames(node, Object.entries({ ...OLD, ...OTHER }))
-      const script = (await commands('NODE=')).replace('node-1', node)
-      await run('bash', ['-euo', 'pipefail', '-c', script], { cwd: directory })
-      const found = await capacity(node)
-      for (const name of Object.keys(OLD)) expect(found).not.toHaveProperty([name])
-      expect(found).toMatchObject(OTHER)
-    } finally {
-      await rm(directory, { recursive: true })
-    }
+    const [node] = NODES
+    await writeNames(node, Object.entries({ ...OLD, ...OTHER }))
+    const script = (await commands('NODE=')).replace('node-1', node)
+    await run('bash', ['-euo', 'pipefail', '-c', script], { cwd: directory })
+    const found = await capacity(node)
+    for (const name of Object.keys(OLD)) expect(found).not.toHaveProperty([name])
+    expect(found).toMatchObject(OTHER)
   })
 
   it('the rights to read Secrets go from all namespaces', async () => {

@@ -1,24 +1,12 @@
 import type { Instance } from '@akrijs/api'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, expect, it } from 'vitest'
 import { ExistingAgentModel } from '../../agent/src/testing/existing-agent.js'
-import { isClusterSince } from '../cluster/support/client.js'
-import { withoutRequiredFields } from '../cluster/support/custom-resources.js'
-import { akri } from './support/akri-command.js'
+import { describeUnless } from '../support/unless.js'
 import { ExistingAgent } from './support/existing-agent.js'
 import { HostController } from './support/host-controller.js'
 import { NodeAgent } from './support/node-agent.js'
-import { missingHere, NODE_1, NODE_2, setAvailable, unlessHere } from './support/nodes.js'
+import { missingHere, NODE_1, NODE_2, setAvailable } from './support/nodes.js'
 import { echoYaml, eventually, type InstanceState, podYaml, World } from './support/world.js'
-
-/**
- * The first minor version of Kubernetes in which the owner of an empty map does not own the later
- * entries of others: https://github.com/kubernetes-sigs/structured-merge-diff/pull/192
- */
-const EMPTY_MAPS_SINCE = 22
-
-const lacks = missingHere()
-const ownsEmptyMaps = lacks === undefined && (await isClusterSince(EMPTY_MAPS_SINCE))
-const unlessEmptyMaps = lacks === undefined && !ownsEmptyMaps ? ' (needs Kubernetes 1.22)' : ''
 
 const NAME = 'cam-8120fe'
 const slot = (index: number) => `${NAME}-${index}`
@@ -38,7 +26,7 @@ const specOf = (capacity: number) => ({
   brokerProperties: { DEBUG_ECHO_DESCRIPTION: 'foo0' },
 })
 
-describe.skipIf(lacks !== undefined)(`agents of both systems in one cluster${unlessHere}`, () => {
+describeUnless(missingHere(), 'agents of both systems in one cluster', () => {
   const env = { AKRI_COMPATIBILITY: 'akri-0.13', AKRI_SLOT_HANDOVER: '0', AKRI_SLOT_GRACE: '1' }
   let world: World
   let controller: HostController
@@ -54,12 +42,6 @@ describe.skipIf(lacks !== undefined)(`agents of both systems in one cluster${unl
     controller = new HostController('one', world.namespace, env)
     agent = await NodeAgent.create(NODE_1, env)
     successor = await NodeAgent.create(NODE_2, env)
-  })
-
-  afterEach(async () => {
-    for (const each of [agent, successor]) await each.stop()
-    await controller.stop()
-    await world.clear()
   })
 
   afterAll(async () => {
@@ -86,7 +68,7 @@ describe.skipIf(lacks !== undefined)(`agents of both systems in one cluster${unl
     await eventually(() => world.running(name))
   }
 
-  /** The existing agent joins the Instance of the only device, or creates it. */
+  /** The existing agent joins the Instance of the only device. */
   async function joinBeside(capacity: number): Promise<void> {
     const { metadata } = await configuration()
     await existing.join(NAME, specOf(capacity), { ownerReferences: [ownerOf(metadata.uid)] })
@@ -94,10 +76,12 @@ describe.skipIf(lacks !== undefined)(`agents of both systems in one cluster${unl
 
   it('A15 R38 claim and free slots of one Instance, as the existing system does', async () => {
     await world.apply(echoYaml('cam', ['foo0'], 3))
-    await joinBeside(3)
-    await existing.claim(NAME, { [slot(2)]: NODE_2 })
     await controller.lead()
     await agent.start()
+    await offered('akri.sh/cam', 1)
+    await usage({})
+    await joinBeside(3)
+    await existing.claim(NAME, { [slot(2)]: NODE_2 })
     await eventually(async () =>
       expect((await instance()).spec.nodes.toSorted()).toEqual([NODE_1, NODE_2]),
     )
@@ -142,58 +126,5 @@ describe.skipIf(lacks !== undefined)(`agents of both systems in one cluster${unl
     await offered('akri.sh/cam', 1, NODE_2)
     await run('r', 'akri.sh/cam', NODE_2)
     await usage({ [slot(0)]: `C:cam-0:${NODE_2}` })
-  })
-
-  it.skipIf(!ownsEmptyMaps)(
-    `make Instances whose slots the existing system can claim and free${unlessEmptyMaps}`,
-    async () => {
-      await world.apply(echoYaml('cam', ['foo0'], 2))
-      await agent.start()
-      await offered('akri.sh/cam', 1)
-      await usage({})
-      await joinBeside(2)
-      await run('p', `akri.sh/${NAME}`)
-      const [taken = ''] = Object.keys((await instance()).spec.deviceUsage)
-      const other = taken === slot(0) ? slot(1) : slot(0)
-      await existing.claim(NAME, { [other]: NODE_2 })
-      await usage({ [taken]: NODE_1, [other]: NODE_2 })
-      await existing.claim(NAME, {})
-      await usage({ [taken]: NODE_1 })
-      // The map is empty again, by a write of this agent.
-      await world.remove('Pod', 'p')
-      await usage({})
-      await existing.claim(NAME, { [slot(0)]: NODE_2, [slot(1)]: `C:cam-0:${NODE_2}` })
-      await offered('akri.sh/cam', 0)
-      await existing.claim(NAME, {})
-      await usage({})
-    },
-  )
-
-  it('offer an Instance of Akri 0.12, and give it the fields that it lacks', async () => {
-    await world.apply(echoYaml('cam', ['foo0'], 2))
-    const { cdiName, capacity, ...early } = specOf(2)
-    const { metadata } = await configuration()
-    const object = {
-      apiVersion: 'akri.sh/v0',
-      kind: 'Instance',
-      metadata: { name: NAME, ownerReferences: [ownerOf(metadata.uid)] },
-      spec: { ...early, nodes: [NODE_1], deviceUsage: { [slot(0)]: '', [slot(1)]: '' } },
-    }
-    await withoutRequiredFields(world.client, () => world.apply(JSON.stringify(object)))
-    const { uid } = (await instance()).metadata
-    expect((await akri('migrate', 'check')).stdout).toContain(
-      `write spec.cdiName, which is missing: ${cdiName}`,
-    )
-    for (const each of [agent, successor]) await each.start()
-    await eventually(async () => {
-      expect(await world.allocatables(`akri.sh/${NAME}`)).toEqual([2, 2])
-      const { spec } = await instance()
-      expect({ ...spec, nodes: spec.nodes.toSorted() }).toMatchObject({
-        cdiName,
-        capacity,
-        nodes: [NODE_1, NODE_2],
-      })
-    })
-    expect((await instance()).metadata.uid).toBe(uid)
   })
 })

@@ -1,8 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { load } from 'js-yaml'
-import { describe, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { isClusterSince } from '../cluster/support/client.js'
+import { describeUnless } from '../support/unless.js'
 import { untilBrokers, useController } from './support/controlled-world.js'
 import type { HostController } from './support/host-controller.js'
 import {
@@ -14,7 +15,7 @@ import {
   podsIn,
   service,
 } from './support/made.js'
-import { access, missing, NODE_1, unless } from './support/nodes.js'
+import { access, missing, NODE_1 } from './support/nodes.js'
 import { expectServerWarnings } from './support/server-warnings.js'
 import { echoYaml, eventually, type World } from './support/world.js'
 
@@ -35,7 +36,7 @@ interface EventObject {
   readonly message: string
 }
 
-describe.skipIf(lacks !== undefined)(`broker workloads on a real cluster${unless}`, () => {
+describeUnless(lacks, 'broker workloads on a real cluster', () => {
   let world: World
   let controller: HostController
 
@@ -72,30 +73,6 @@ describe.skipIf(lacks !== undefined)(`broker workloads on a real cluster${unless
     (await podsIn(world)).filter(
       ({ metadata }) => metadata.labels['akri.sh/configuration'] === name,
     )
-
-  it('a quota that refuses brokers shows in the Configuration', async () => {
-    const quota = { metadata: { name: 'none' }, spec: { hard: { pods: '0' } } }
-    await request('POST', '/resourcequotas', quota)
-    // The quota counts from its first status.
-    await eventually(async () =>
-      expect(await request('GET', '/resourcequotas/none')).toMatchObject({
-        status: { hard: { pods: '0' } },
-      }),
-    )
-    await apply('pod', ['foo0'], 1, { brokerSpec: { brokerPodSpec: podSpec() } })
-    await apply('full', ['foo0', 'foo1'], 1, pool(1))
-    for (const name of ['pod', 'full']) {
-      const { message } = await untilBrokers(world, name, {
-        status: 'False',
-        reason: 'QuotaExceeded',
-      })
-      expect(message).toContain('exceeded quota: none')
-    }
-    await request('DELETE', '/resourcequotas/none')
-    await untilBrokers(world, 'pod', { status: 'True', reason: 'Ready' })
-    // A Deployment whose Pods are still refused keeps the first message.
-    await world.remove('Configuration', 'full')
-  })
 
   it.skipIf(!hasPodSecurity)(
     'Pod security that refuses brokers shows in the Configuration, and in an Event',

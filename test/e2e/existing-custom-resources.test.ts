@@ -1,7 +1,8 @@
 import path from 'node:path'
 import type { ConfigurationStatus } from '@akrijs/api'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, expect, it } from 'vitest'
 import { applyCustomResources } from '../cluster/support/custom-resources.js'
+import { describeUnless } from '../support/unless.js'
 import { akri } from './support/akri-command.js'
 import { ExistingAgent } from './support/existing-agent.js'
 import { HostController } from './support/host-controller.js'
@@ -19,105 +20,98 @@ const EXISTING = path.join(import.meta.dirname, 'support/existing-custom-resourc
 const NAME = 'cam-8120fe'
 const KINDS = ['configurations.akri.sh', 'instances.akri.sh', 'nodereports.akri.sh']
 
-describe.skipIf(lacks !== undefined)(
-  `custom resources of the existing system${lacks === undefined ? '' : ` (${lacks})`}`,
-  () => {
-    let world: World
-    let controller: HostController
-    let agents: readonly NodeAgent[]
-    /** Of the Instance. */
-    let uid: string
+describeUnless(lacks, 'custom resources of the existing system', () => {
+  let world: World
+  let controller: HostController
+  let agents: readonly NodeAgent[]
+  /** Of the Instance. */
+  let uid: string
 
-    beforeAll(async () => {
-      await setAvailable(true)
-      world = await World.open()
-      controller = new HostController('one', world.namespace)
-      agents = await Promise.all(NODES.map((node) => NodeAgent.create(node)))
-      await kubectl('delete', 'crd', ...KINDS)
-      await kubectl('apply', '-f', EXISTING)
-      await kubectl('wait', '--for=condition=Established', '-f', EXISTING)
-    })
+  beforeAll(async () => {
+    await setAvailable(true)
+    world = await World.open()
+    controller = new HostController('one', world.namespace)
+    agents = await Promise.all(NODES.map((node) => NodeAgent.create(node)))
+    await kubectl('delete', 'crd', ...KINDS)
+    await kubectl('apply', '-f', EXISTING)
+    await kubectl('wait', '--for=condition=Established', '-f', EXISTING)
+  })
 
-    afterAll(() =>
-      tidyUp(
-        async () => controller?.stop(),
-        () => Promise.all((agents ?? []).map((agent) => agent.dispose())),
-        () => withoutFinalizers(),
-        // Without what the existing custom resources accepted.
-        () => kubectl('delete', 'crd', ...KINDS, '--ignore-not-found'),
-        () => applyCustomResources(world.client),
-        async () => world?.close(),
+  afterAll(() =>
+    tidyUp(
+      async () => controller?.stop(),
+      () => Promise.all((agents ?? []).map((agent) => agent.dispose())),
+      () => withoutFinalizers(),
+      // Without what the existing custom resources accepted.
+      () => kubectl('delete', 'crd', ...KINDS, '--ignore-not-found'),
+      () => applyCustomResources(world.client),
+      async () => world?.close(),
+    ),
+  )
+
+  /** A custom resource is not deleted before its objects. */
+  const withoutFinalizers = async () => {
+    for (const { metadata } of await world.instances())
+      await world
+        .api('Instance')
+        .patch(world.key(metadata.name), 'merge', { metadata: { finalizers: null } })
+  }
+  const instance = async () =>
+    (await world.get<InstanceState>('Instance', NAME)) ?? expect.fail('there is no Instance')
+  const status = async () =>
+    (await world.get<{ status?: ConfigurationStatus }>('Configuration', 'cam'))?.status
+  const usage = async () => Object.entries((await instance()).spec.deviceUsage)
+
+  it('have their devices offered and their claims kept, without a status', async () => {
+    await world.apply(echoYaml('cam', ['foo0'], 3))
+    const cam = await world.get<InstanceState>('Configuration', 'cam')
+    const owner = { apiVersion: 'akri.sh/v0', kind: 'Configuration', name: 'cam' }
+    const ownerReferences = [{ ...owner, uid: cam?.metadata.uid, controller: true }]
+    const spec = {
+      configurationName: 'cam',
+      cdiName: 'akri.sh/cam=8120fe',
+      capacity: 3,
+      shared: true,
+      brokerProperties: { DEBUG_ECHO_DESCRIPTION: 'foo0' },
+    }
+    const [first, second] = NODES.map((node) => new ExistingAgent(world, node))
+    for (const existing of [first, second]) await existing?.join(NAME, spec, { ownerReferences })
+    for (const existing of [first, second]) await existing?.finalize('Instance', NAME)
+    uid = (await instance()).metadata.uid
+    expect((await akri('migrate', 'check')).stdout).toContain(`Instance ${world.namespace}/${NAME}`)
+
+    await controller.lead()
+    for (const agent of agents) await agent.start()
+    await eventually(async () =>
+      expect(await world.allocatables(`akri.sh/${NAME}`)).toEqual([3, 3]),
+    )
+    await world.apply(podYaml('p', { [`akri.sh/${NAME}`]: 1 }, { node: NODE_1 }))
+    await eventually(() => world.running('p'))
+    await eventually(() =>
+      expect(controller.output).toMatch(
+        /nodereports\.akri\.sh: install it by kubectl.*"custom resource not installed"/,
       ),
     )
+    expect(await status()).toBeUndefined()
+    expect((await instance()).metadata.uid).toBe(uid)
+  })
 
-    /** A custom resource is not deleted before its objects. */
-    const withoutFinalizers = async () => {
-      for (const { metadata } of await world.instances())
-        await world
-          .api('Instance')
-          .patch(world.key(metadata.name), 'merge', { metadata: { finalizers: null } })
+  it('become ours, and nothing is lost', async () => {
+    await applyCustomResources(world.client)
+    // Running programs notice too, within two minutes.
+    await controller.stop()
+    await controller.lead()
+    for (const agent of agents) {
+      await agent.stop()
+      await agent.start()
     }
-    const instance = async () =>
-      (await world.get<InstanceState>('Instance', NAME)) ?? expect.fail('there is no Instance')
-    const status = async () =>
-      (await world.get<{ status?: ConfigurationStatus }>('Configuration', 'cam'))?.status
-    const usage = async () => Object.entries((await instance()).spec.deviceUsage)
-
-    it('have their devices offered and their claims kept, without a status', async () => {
-      await world.apply(echoYaml('cam', ['foo0'], 3))
-      const cam = await world.get<InstanceState>('Configuration', 'cam')
-      const owner = { apiVersion: 'akri.sh/v0', kind: 'Configuration', name: 'cam' }
-      const ownerReferences = [{ ...owner, uid: cam?.metadata.uid, controller: true }]
-      const spec = {
-        configurationName: 'cam',
-        cdiName: 'akri.sh/cam=8120fe',
-        capacity: 3,
-        shared: true,
-        brokerProperties: { DEBUG_ECHO_DESCRIPTION: 'foo0' },
-      }
-      const [first, second] = NODES.map((node) => new ExistingAgent(world, node))
-      for (const existing of [first, second]) await existing?.join(NAME, spec, { ownerReferences })
-      for (const existing of [first, second]) await existing?.finalize('Instance', NAME)
-      uid = (await instance()).metadata.uid
-      expect((await akri('migrate', 'check')).stdout).toContain(
-        `Instance ${world.namespace}/${NAME}`,
-      )
-
-      await controller.lead()
-      for (const agent of agents) await agent.start()
-      await eventually(async () =>
-        expect(await world.allocatables(`akri.sh/${NAME}`)).toEqual([3, 3]),
-      )
-      await world.apply(podYaml('p', { [`akri.sh/${NAME}`]: 1 }, { node: NODE_1 }))
-      await eventually(() => world.running('p'))
-      await eventually(() =>
-        expect(controller.output).toMatch(
-          /nodereports\.akri\.sh: install it by kubectl.*"custom resource not installed"/,
-        ),
-      )
-      expect(await status()).toBeUndefined()
-      expect((await instance()).metadata.uid).toBe(uid)
+    await eventually(async () => {
+      const { conditions = [] } = (await status()) ?? {}
+      expect(conditions).toContainEqual(expect.objectContaining({ type: 'Ready', status: 'True' }))
+      expect((await instance()).metadata).not.toHaveProperty('finalizers')
     })
-
-    it('become ours, and nothing is lost', async () => {
-      await applyCustomResources(world.client)
-      // Running programs notice too, within two minutes.
-      await controller.stop()
-      await controller.lead()
-      for (const agent of agents) {
-        await agent.stop()
-        await agent.start()
-      }
-      await eventually(async () => {
-        const { conditions = [] } = (await status()) ?? {}
-        expect(conditions).toContainEqual(
-          expect.objectContaining({ type: 'Ready', status: 'True' }),
-        )
-        expect((await instance()).metadata).not.toHaveProperty('finalizers')
-      })
-      expect((await instance()).metadata.uid).toBe(uid)
-      expect((await usage()).map(([, holder]) => holder)).toContain(NODE_1)
-      await eventually(() => world.running('p'))
-    })
-  },
-)
+    expect((await instance()).metadata.uid).toBe(uid)
+    expect((await usage()).map(([, holder]) => holder)).toContain(NODE_1)
+    await eventually(() => world.running('p'))
+  })
+})

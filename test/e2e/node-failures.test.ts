@@ -3,11 +3,12 @@ import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import type { Configuration } from '@akrijs/api'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
+import { describeUnless } from '../support/unless.js'
 import { HostController } from './support/host-controller.js'
 import { kubectl } from './support/kubectl.js'
 import { type NodeAgents, useAgents } from './support/node-agents.js'
-import { missingHere, NODE_1, NODE_2, onNode, unlessHere } from './support/nodes.js'
+import { missingHere, NODE_1, NODE_2, onNode } from './support/nodes.js'
 import { powerOff, powerOn } from './support/power.js'
 import { checkSlots } from './support/slots.js'
 import {
@@ -28,7 +29,7 @@ interface RestartedPod extends PodState {
   }
 }
 
-describe.skipIf(missingHere() !== undefined)(`a node${unlessHere}`, () => {
+describeUnless(missingHere(), 'a node', () => {
   let world: World
   let agents: NodeAgents
 

@@ -1,8 +1,10 @@
 import path from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
+import { describeUnless } from '../support/unless.js'
 import { useAgents } from './support/node-agents.js'
-import { access, makeDirectories, missing, NODE_1, NODES, onNode, unless } from './support/nodes.js'
+import { access, missing, NODE_1, NODES, onNode } from './support/nodes.js'
 import {
+  configurationYaml,
   container,
   deploymentYaml,
   echoYaml,
@@ -27,7 +29,7 @@ interface DeploymentState {
   readonly status: object
 }
 
-describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, () => {
+describeUnless(missing(), 'Pods that use devices', () => {
   let world: World
 
   const offered = (resource: string, ...counts: number[]) =>
@@ -154,67 +156,11 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, () =>
     }
   })
 
-  it('R48 R77 R78 at most capacity containers use a device, and all get a turn', async () => {
-    const shared = await makeDirectories()
-    const count = 4
-    try {
-      await world.apply(echoYaml('cam', ['foo0'], 2))
-      await offered('akri.sh/cam-8120fe', 2, 2)
-      // Each container leaves a file while it runs, and counts the files of its node, or of all
-      // nodes that share the directory.
-      const script =
-        'mkdir /shared/$HOSTNAME && ls /shared | wc -l && sleep 1 && rmdir /shared/$HOSTNAME'
-      let made = 0
-      const make = () =>
-        world.apply(podYaml(`p${made++}`, { 'akri.sh/cam-8120fe': 1 }, { script, shared }))
-      for (let index = 0; index < count; index++) await make()
-      const replaced = new Set<string>()
-      const finished = await eventually(async () => {
-        const pods = await world.pods()
-        // The scheduler knows the slots of a node late. If two nodes get one Pod too many, the test
-        // creates another Pod, as a Job does.
-        for (const { metadata, status } of pods) {
-          if (
-            status.phase !== 'Failed' ||
-            replaced.has(metadata.name) ||
-            (await world.holders()).length === 2
-          )
-            continue
-          expect(status.reason).toBe('UnexpectedAdmissionError')
-          replaced.add(metadata.name)
-          await make()
-        }
-        expect(pods.filter(({ status }) => status.phase === 'Running').length).toBeLessThanOrEqual(
-          2,
-        )
-        const done = pods.filter(({ status }) => status.phase === 'Succeeded')
-        expect(done).toHaveLength(count)
-        return done
-      })
-      const counts = await Promise.all(
-        finished.map(async ({ metadata }) => Number(await world.logs(metadata.name))),
-      )
-      expect(Math.min(...counts)).toBeGreaterThanOrEqual(1)
-      expect(Math.max(...counts)).toBeLessThanOrEqual(2)
-      await eventually(async () => expect(await world.holders()).toEqual([]))
-    } finally {
-      for (const node of NODES) await onNode(node, 'rm', '-rf', shared)
-    }
-  })
-
   it('R94 A23 a Pod gets a device of its node, and one of the network, by long names', async () => {
     expect(LONG_NAME).toHaveLength(56)
     await world.apply(echoYaml(LONG_NAME, ['foo0'], 2))
-    await world.apply(
-      JSON.stringify({
-        apiVersion: 'akri.sh/v0',
-        kind: 'Configuration',
-        metadata: { name: 'nulls' },
-        spec: {
-          discoveryHandler: { name: 'udev', discoveryDetails: 'udevRules: [KERNEL=="null"]' },
-        },
-      }),
-    )
+    const udev = { name: 'udev', discoveryDetails: 'udevRules: [KERNEL=="null"]' }
+    await world.apply(configurationYaml('nulls', udev))
     await offered('akri.sh/nulls', 1, 1)
     await offered(`akri.sh/${LONG_NAME}`, 1, 1)
     await offered(`akri.sh/${LONG_NAME}-8120fe`, 2, 2)

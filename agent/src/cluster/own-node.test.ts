@@ -49,7 +49,7 @@ async function takenOut(): Promise<void> {
 }
 
 describe('an agent that another program has taken out of an Instance', () => {
-  it('joins again if its Node exists, for which it asks each time', async () => {
+  it('R99 joins again if its Node exists, for which it asks each time', async () => {
     await takenOut()
     expect(await join()).toBe('joined')
     expect(requests('GET', NODE_PATH)).toBe(1)

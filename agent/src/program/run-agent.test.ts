@@ -281,6 +281,22 @@ it('an agent ends in time while the API server does not answer', async () => {
   expect(kubelet.resources).toContain('akri.sh/lab-8120fe')
 })
 
+it('an agent offers on and refuses claims while the API server does not answer', async () => {
+  configure()
+  running = run()
+  await serveSensor(() => [{ id: 'foo0' }])
+  const resource = 'akri.sh/lab-8120fe'
+  const offers = () => expect(kubelet.resource(resource).allocatable).toBe(1)
+  await later(offers)
+  server.before = () => new Promise(() => {})
+  const containers = [{ name: 'c', resources: { [resource]: 1 } }]
+  const pod = { uid: 'p', name: 'p', namespace: 'default', containers }
+  const refused = kubelet.admit(pod).catch(String)
+  await later(() => expect(Promise.race([refused, undefined])).resolves.toBeDefined())
+  expect(await refused).toMatch(/instances\/lab-8120fe: no answer within/)
+  offers()
+})
+
 it('an agent that lost its kubelet is not ready, and ends', async () => {
   const plugins = path.join(directory, 'p')
   await mkdir(plugins)

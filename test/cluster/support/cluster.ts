@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { CONFIGURATIONS, INSTANCES } from '@akrijs/api'
 import { type ApiClient, ApiError, type ObjectKey, objectKey, Resource } from '@akrijs/kube'
-import { beforeAll, describe, expect } from 'vitest'
+import { beforeAll, expect } from 'vitest'
 import { eventually } from '../../support/eventually.js'
+import { describeUnless } from '../../support/unless.js'
 import { clientOfCluster, missingSettings } from './client.js'
 import { applyCustomResources } from './custom-resources.js'
 
@@ -10,9 +11,9 @@ const NAMESPACES = { group: '', version: 'v1', plural: 'namespaces' }
 
 /** Tests that need an API server. The custom resources are installed before the first test. */
 export function describeOnCluster(title: string, tests: () => void): void {
-  const missing = missingSettings.join('; ')
-  const needs = missing === '' ? '' : ` (needs a Kubernetes: ${missing})`
-  describe.skipIf(missing !== '')(title + needs, () => {
+  const missing =
+    missingSettings.length === 0 ? [] : [`a Kubernetes: ${missingSettings.join('; ')}`]
+  describeUnless(missing, title, () => {
     beforeAll(async () => {
       const client = await clientOfCluster()
       await applyCustomResources(client)
@@ -34,44 +35,32 @@ export class OwnNamespace {
 
   static async make(): Promise<OwnNamespace> {
     const client = await clientOfCluster()
-    return new OwnNamespace(client, await makeNamespace(client))
+    const name = `akri-test-${randomBytes(5).toString('hex')}`
+    const metadata = { name, labels: { 'akri.sh/test': 'true' } }
+    const object = { apiVersion: 'v1', kind: 'Namespace', metadata }
+    await new Resource(client, NAMESPACES).create('', object)
+    return new OwnNamespace(client, name)
   }
 
   key(name: string): ObjectKey {
     return objectKey(this.name, name)
   }
 
+  /**
+   * The server removes a namespace in the background, for seconds: the custom resources are removed
+   * before, or else the controller of the next test writes their statuses meanwhile.
+   */
   async remove(): Promise<void> {
-    await removeNamespace(this.client, this.name)
+    for (const kind of [CONFIGURATIONS, INSTANCES]) {
+      const path = new Resource(this.client, kind).path(this.name)
+      await this.client.request({ method: 'DELETE', path })
+      await eventually(async () =>
+        expect(await this.client.request({ method: 'GET', path })).toMatchObject({ items: [] }),
+      )
+    }
+    await new Resource(this.client, NAMESPACES).delete(objectKey('', this.name))
     this.client.close()
   }
-}
-
-/** Creates a namespace for a single suite. */
-export async function makeNamespace(client: ApiClient): Promise<string> {
-  const name = `akri-test-${randomBytes(5).toString('hex')}`
-  const object = {
-    apiVersion: 'v1',
-    kind: 'Namespace',
-    metadata: { name, labels: { 'akri.sh/test': 'true' } },
-  }
-  await new Resource(client, NAMESPACES).create('', object)
-  return name
-}
-
-/**
- * Removes a namespace. The server does so in the background, for seconds: the custom resources are
- * removed before, or else the controller of the next test writes their statuses meanwhile.
- */
-export async function removeNamespace(client: ApiClient, name: string): Promise<void> {
-  for (const kind of [CONFIGURATIONS, INSTANCES]) {
-    const path = new Resource(client, kind).path(name)
-    await client.request({ method: 'DELETE', path })
-    await eventually(async () =>
-      expect(await client.request({ method: 'GET', path })).toMatchObject({ items: [] }),
-    )
-  }
-  await new Resource(client, NAMESPACES).delete(objectKey('', name))
 }
 
 let names = 0

@@ -18,12 +18,6 @@ interface CustomResource {
   readonly metadata: { readonly name: string }
 }
 
-/** A rule in CEL. */
-interface Rule {
-  readonly rule: string
-  readonly message: string
-}
-
 /** Installs the custom resources of this version, and waits until the server serves them. */
 export async function applyCustomResources(client: ApiClient): Promise<void> {
   const api = new Resource(client, CRDS)
@@ -67,16 +61,6 @@ async function customResources(): Promise<CustomResource[]> {
   const files = (await readdir(DIRECTORY)).filter((name) => name.endsWith('.yaml'))
   const texts = files.map((file) => readFile(new URL(file, DIRECTORY), 'utf8'))
   return (await Promise.all(texts)).map((text) => load(text) as CustomResource)
-}
-
-/** The rules of all custom resources. */
-export async function rulesOfCustomResources(): Promise<Rule[]> {
-  const rules = new Set<Rule>()
-  JSON.stringify(await customResources(), (key, value: unknown) => {
-    if (key === RULES) for (const rule of value as Rule[]) rules.add(rule)
-    return value
-  })
-  return [...rules]
 }
 
 async function established(api: Resource, key: ObjectKey): Promise<void> {

@@ -1,26 +1,20 @@
 import { execFile } from 'node:child_process'
-import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import type { ConfigurationStatus } from '@akrijs/api'
 import { SimulatedCamera } from '@akrijs/handler-onvif/testing'
-import { messageOf } from '@akrijs/sdk'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import {
-  missingForOpen62541,
-  Open62541,
-  type Open62541Server,
-} from '../../../handlers/opcua/test-peers/open62541.js'
+import { afterAll, beforeAll, expect, it } from 'vitest'
 import { CHART } from '../../helm/chart.js'
 import { existingDefaults } from '../../helm/existing-defaults.js'
 import { missingHelm, runHelm } from '../../helm/programs.js'
 import { opcuaClientTree } from '../../images/trees.js'
+import { describeUnless } from '../../support/unless.js'
 import { IMAGE } from '../support/image.js'
 import { kubectl } from '../support/kubectl.js'
 import { HOST, missingHost, NODES } from '../support/nodes.js'
 import { tidyUp } from '../support/tidy-up.js'
-import { eventually, podYaml, World } from '../support/world.js'
+import { configurationYaml, eventually, podYaml, World } from '../support/world.js'
 import {
   inPod,
   installedPods,
@@ -45,7 +39,6 @@ const root = path.join(import.meta.dirname, '../../..')
 const CONFIGURATION = 'akri-debug-echo'
 const lacks =
   missingHost() ?? missingForInstallation() ?? missingHelm('helm3') ?? missingHelm('helm4')
-const because = lacks === undefined ? '' : ` (${lacks})`
 
 /** The commands of the README for a cluster, as they are there. The image comes another way. */
 const quickStarts = commandBlocks('README.md', 'On a cluster').map((code) => code.split('\n'))
@@ -58,111 +51,71 @@ it('the README has the same commands for kind and for k3s, except those of the i
   expect(otherStarts).toEqual([quickStart])
 })
 
-/** A chart of before, which wrote the rules of the webhook, and a failure policy for the start. */
-async function earlierChart(): Promise<string> {
-  const chart = await mkdtemp(path.join(os.tmpdir(), 'akri-chart-'))
-  await cp(CHART, chart, { recursive: true })
-  const file = path.join(chart, 'templates/webhook.yaml')
-  const text = await readFile(file, 'utf8')
-  const policy = 'ternary "Ignore" .failurePolicy (include "akri.anyConfiguration" $ | empty | not)'
-  const fields = `
-    rules:
-      - apiGroups: [akri.sh]
-        apiVersions: [v0]
-        operations: [CREATE, UPDATE]
-        resources: [configurations]
-        scope: "*"
-    failurePolicy: {{ ${policy} }}`
-  const earlier = text.replace(
-    '    matchPolicy: Equivalent',
-    (line) => `${fields.slice(1)}\n${line}`,
-  )
-  expect(earlier).not.toBe(text)
-  await writeFile(file, earlier)
-  return chart
-}
-
 // The webhook writes into an object of the release: Helm and the webhook must not meet at one
-// field, also if the chart of before had that field.
-describe.skipIf(lacks !== undefined)(
-  `a release of Helm 3, from a chart of before${because}`,
-  () => {
-    let world: World
-    let webhook: ReleasedWebhook
-    let before: string
+// field.
+describeUnless(lacks, 'a release of Helm 3', () => {
+  let world: World
+  let webhook: ReleasedWebhook
 
-    const options = (capacity: number) => {
-      const values =
-        'agent.enabled=false,controller.enabled=false,debugEcho.configuration.enabled=true'
-      const set = `${values},debugEcho.configuration.capacity=${capacity}`
-      return ['--namespace', world.namespace, '--skip-crds', '--set', set]
-    }
-    const capacity = async () =>
-      ((await world.get('Configuration', CONFIGURATION)) as { spec: { capacity: number } }).spec
-        .capacity
-    const release = ['akri', '--namespace'] as const
+  const options = (capacity: number) => {
+    const values =
+      'agent.enabled=false,controller.enabled=false,debugEcho.configuration.enabled=true'
+    const set = `${values},debugEcho.configuration.capacity=${capacity}`
+    return ['--namespace', world.namespace, '--skip-crds', '--set', set]
+  }
+  const capacity = async () =>
+    ((await world.get('Configuration', CONFIGURATION)) as { spec: { capacity: number } }).spec
+      .capacity
+  const release = ['akri', '--namespace'] as const
 
-    beforeAll(async () => {
-      await provideImage()
-      world = await World.open()
-      webhook = new ReleasedWebhook(world, world.namespace)
-      before = await earlierChart()
-    })
+  beforeAll(async () => {
+    await provideImage()
+    world = await World.open()
+    webhook = new ReleasedWebhook(world, world.namespace)
+  })
 
-    afterAll(() =>
-      tidyUp(
-        // After a test that failed.
-        () => runHelm('helm4', 'uninstall', ...release, world.namespace, '--ignore-not-found'),
-        () => rm(before, { recursive: true, force: true }),
-        async () => world?.close(),
-      ),
-    )
+  afterAll(() =>
+    tidyUp(
+      // After a test that failed.
+      () => runHelm('helm4', 'uninstall', ...release, world.namespace, '--ignore-not-found'),
+      async () => world?.close(),
+    ),
+  )
 
-    it('is upgraded to this chart, and keeps its certificates', async () => {
-      await runHelm('helm3', 'install', 'akri', before, ...options(2))
-      await webhook.hasPolicy('Fail')
-      const certificates = await webhook.certificates()
-      await runHelm('helm3', 'upgrade', 'akri', CHART, ...options(3))
-      expect(await capacity()).toBe(3)
-      await webhook.hasPolicy('Fail')
-      await webhook.isAsked()
-      expect(await webhook.certificates()).toEqual(certificates)
-    })
+  it('is upgraded, and keeps its certificates', async () => {
+    await runHelm('helm3', 'install', 'akri', CHART, ...options(2))
+    await webhook.hasPolicy('Fail')
+    const certificates = await webhook.certificates()
+    await runHelm('helm3', 'upgrade', 'akri', CHART, ...options(3))
+    expect(await capacity()).toBe(3)
+    await webhook.hasPolicy('Fail')
+    await webhook.isAsked()
+    expect(await webhook.certificates()).toEqual(certificates)
+  })
 
-    it('returns to the chart of before', async () => {
-      await runHelm('helm3', 'rollback', 'akri', '1', '--namespace', world.namespace)
-      expect(await capacity()).toBe(2)
-      await webhook.hasPolicy('Fail')
-    })
+  it('returns to the values of before', async () => {
+    await runHelm('helm3', 'rollback', 'akri', '1', '--namespace', world.namespace)
+    expect(await capacity()).toBe(2)
+    await webhook.hasPolicy('Fail')
+  })
 
-    it('is upgraded to this chart by Helm 4, on the server', async () => {
-      await runHelm('helm4', 'upgrade', 'akri', CHART, ...options(3), '--server-side=true')
-      expect(await capacity()).toBe(3)
-      await webhook.hasPolicy('Fail')
-      const registration = await webhook.registration()
-      await runHelm('helm4', 'upgrade', 'akri', CHART, ...options(4))
-      expect(await capacity()).toBe(4)
-      expect(await webhook.registration()).toEqual(registration)
-    })
+  it('is upgraded by Helm 4, on the server', async () => {
+    await runHelm('helm4', 'upgrade', 'akri', CHART, ...options(3), '--server-side=true')
+    expect(await capacity()).toBe(3)
+    await webhook.hasPolicy('Fail')
+    const registration = await webhook.registration()
+    await runHelm('helm4', 'upgrade', 'akri', CHART, ...options(4))
+    expect(await capacity()).toBe(4)
+    expect(await webhook.registration()).toEqual(registration)
+  })
 
-    it('returns to the chart of before by Helm 4, by force', async () => {
-      const options = ['akri', '1', '--namespace', world.namespace, '--server-side=true'] as const
-      await expect(runHelm('helm4', 'rollback', ...options)).rejects.toThrow(
-        /conflict.*failurePolicy/s,
-      )
-      await runHelm('helm4', 'rollback', ...options, '--force-conflicts')
-      expect(await capacity()).toBe(2)
-      await webhook.hasPolicy('Fail')
-    })
-
-    it('is removed with its Configuration and the certificates', async () => {
-      await runHelm('helm3', 'uninstall', ...release, world.namespace)
-      expect(await webhook.registration()).toBeUndefined()
-      expect(await webhook.certificates()).toBeUndefined()
-      expect(await world.get('Configuration', CONFIGURATION)).toBeUndefined()
-    })
-  },
-)
+  it('is removed with its Configuration and the certificates', async () => {
+    await runHelm('helm3', 'uninstall', ...release, world.namespace)
+    expect(await webhook.registration()).toBeUndefined()
+    expect(await webhook.certificates()).toBeUndefined()
+    expect(await world.get('Configuration', CONFIGURATION)).toBeUndefined()
+  })
+})
 
 const HANDLERS_APART = ['akri-onvif-discovery', 'akri-opcua-discovery'] as const
 const HANDLERS_TOGETHER = 'akri-network-discovery'
@@ -182,36 +135,23 @@ const KINDS = [
   'validatingwebhookconfigurations',
 ].join()
 
-describe.skipIf(lacks !== undefined)(`a release of Helm 4${because}`, () => {
-  let lacksServer: string | undefined
-  const servers = new Open62541()
+describeUnless(lacks, 'a release of Helm 4', () => {
   let world: World
   let webhook: ReleasedWebhook
   let directory: string
   let camera: SimulatedCamera
-  let server: Open62541Server
 
   /** Runs a command of a page. @returns its output */
   const shell = async (command: string) =>
     (await run('bash', ['-ec', `helm() { helm4 "$@"; }\n${command}`], { cwd: root })).stdout
-  const configuration = (name: string, handler: string, details: object) =>
-    world.apply(
-      JSON.stringify({
-        apiVersion: 'akri.sh/v0',
-        kind: 'Configuration',
-        metadata: { name },
-        spec: {
-          capacity: 2,
-          discoveryHandler: { name: handler, discoveryDetails: JSON.stringify(details) },
-        },
-      }),
-    )
+  const configuration = (name: string, handler: string, details: object) => {
+    const discoveryHandler = { name: handler, discoveryDetails: JSON.stringify(details) }
+    return world.apply(configurationYaml(name, discoveryHandler, { capacity: 2 }))
+  }
   const instances = async (name: string) =>
     (await world.instances()).filter(({ spec }) => spec.configurationName === name)
   const capacityOfRelease = () =>
     kubectl('-n', 'akri', 'get', 'akric', CONFIGURATION, '-o', 'jsonpath={.spec.capacity}')
-  const conditions = async (name: string) =>
-    (await world.get<{ status?: ConfigurationStatus }>('Configuration', name))?.status?.conditions
   /** The DaemonSets of network handlers. */
   const networkHandlers = async () =>
     (await kubectl('-n', 'akri', 'get', 'daemonsets', '-o', 'name'))
@@ -223,7 +163,6 @@ describe.skipIf(lacks !== undefined)(`a release of Helm 4${because}`, () => {
   /** What a move of handlers must not change. */
   const state = async () => ({
     instances: (await world.instances())
-      .filter(({ spec }) => spec.configurationName !== 'details')
       .map(({ metadata, spec }) => [metadata.name, metadata.uid, spec.nodes.toSorted()])
       .sort(),
     phases: await world.phases(),
@@ -243,13 +182,6 @@ describe.skipIf(lacks !== undefined)(`a release of Helm 4${because}`, () => {
   }
 
   beforeAll(async () => {
-    lacksServer =
-      missingForOpen62541.length > 0
-        ? `needs ${missingForOpen62541.join(', ')}`
-        : await Open62541.build().then(
-            () => undefined,
-            (error: unknown) => `open62541 cannot be had: ${messageOf(error)}`,
-          )
     await separateNodes()
     await provideImage()
     await provideImage(CLIENT_IMAGE, opcuaClientTree)
@@ -259,18 +191,15 @@ describe.skipIf(lacks !== undefined)(`a release of Helm 4${because}`, () => {
     directory = await mkdtemp(path.join(os.tmpdir(), 'akri-values-'))
     await writeFile(path.join(directory, 'values.yaml'), JSON.stringify(existingDefaults))
     camera = await SimulatedCamera.start({ address: HOST })
-    if (lacksServer === undefined) server = await servers.start('Mixer', '-a', HOST)
   })
 
   afterAll(() =>
     tidyUp(
       async () => world?.close(),
       async () => camera?.[Symbol.asyncDispose](),
-      () => servers.close(),
       // After a test that failed.
       () => runHelm('helm4', 'uninstall', 'akri', '--namespace', 'akri', '--ignore-not-found'),
       () => removeNamespace(),
-      () => rm(directory, { recursive: true, force: true }),
       () => joinNodes(),
     ),
   )
@@ -339,30 +268,10 @@ describe.skipIf(lacks !== undefined)(`a release of Helm 4${because}`, () => {
     await eventually(() => world.running('viewer'))
   })
 
-  it('names what the image of the OPC UA handler lacks in the Configuration', async ({ skip }) => {
-    skip(lacksServer !== undefined, lacksServer)
-    const standard = { discoveryUrls: [server.url] }
-    const details = { opcuaDiscoveryMethod: { standard } }
-    await configuration('opcua', 'opcua', details)
-    await configuration('details', 'opcua', { ...details, serverDetails: true })
-    await eventually(async () => expect(await instances('opcua')).toHaveLength(1))
-    await eventually(async () =>
-      expect(await conditions('details')).toContainEqual(
-        expect.objectContaining({
-          status: 'False',
-          message: expect.stringMatching(
-            /serverDetails needs the package node-opcua-client: .* target with-opcua-client/,
-          ),
-        }),
-      ),
-    )
-    expect(await instances('details')).toEqual([])
-  })
-
   it('moves a handler to another image without an effect on Instances and Pods', async () => {
     // All nodes have joined each Instance.
     await eventually(async () => {
-      for (const { spec } of [...(await instances('onvif')), ...(await instances('opcua'))])
+      for (const { spec } of await instances('onvif'))
         expect(spec.nodes).toHaveLength(onEachNode('').length)
     })
     const before = await state()
@@ -377,45 +286,6 @@ describe.skipIf(lacks !== undefined)(`a release of Helm 4${because}`, () => {
     // The webhook writes its policy once it runs with the new value.
     await webhook.hasPolicy('Ignore')
     expect(await capacityOfRelease()).toBe('4')
-  })
-
-  it('R102 reads the details of a server with the image of the page', async ({ skip }) => {
-    skip(lacksServer !== undefined, lacksServer)
-    await eventually(async () => {
-      const found = await instances('details')
-      expect(found.map(({ spec }) => spec.brokerProperties)).toEqual([
-        expect.objectContaining({
-          OPCUA_SERVER_DETAILS: 'anonymous',
-          OPCUA_SERVER_STATE: 'Running',
-          OPCUA_PRODUCT_NAME: 'Mixer',
-          OPCUA_MANUFACTURER: 'ACME',
-          OPCUA_SOFTWARE_VERSION: '2.4.1',
-          OPCUA_BUILD_NUMBER: '77',
-          OPCUA_NAMESPACES: expect.stringContaining('http://opcfoundation.org/UA/'),
-        }),
-      ])
-    })
-    await eventually(async () =>
-      expect(await conditions('details')).toContainEqual(
-        expect.objectContaining({ type: 'Ready', status: 'True' }),
-      ),
-    )
-    const pods = await installedPods('akri-opcua-discovery')
-    expect(pods.map(({ spec }) => spec.containers.map(({ image }) => image))).toEqual(
-      onEachNode([CLIENT_IMAGE]),
-    )
-    // The memory limit of the page is enough.
-    const reasons = pods.flatMap(({ status }) =>
-      status.containerStatuses.map(({ lastState }) => lastState.terminated?.reason),
-    )
-    expect(reasons).not.toContain('OOMKilled')
-    await world.apply(podYaml('reader', { 'akri.sh/details': 1 }))
-    await eventually(async () =>
-      expect(await world.logs('reader')).toMatch(/^OPCUA_PRODUCT_NAME\w*=Mixer$/m),
-    )
-    await world.remove('Pod', 'reader')
-    await world.remove('Configuration', 'details')
-    await eventually(async () => expect(await instances('details')).toEqual([]))
   })
 
   it('returns to one process of both handlers without an effect on Instances', async () => {

@@ -1,26 +1,23 @@
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import type { ConfigurationStatus, Instance } from '@akrijs/api'
 import { SimulatedCamera } from '@akrijs/handler-onvif/testing'
-import { type ApiClient, ApiError } from '@akrijs/kube'
-import { Bonjour } from 'bonjour-service'
 import { load } from 'js-yaml'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, expect, it } from 'vitest'
 import {
   DISCOVERY_SERVER,
   SimulatedServer,
 } from '../../../handlers/opcua/test-peers/simulated-server.js'
 import { clientOfCluster } from '../../cluster/support/client.js'
 import { applyCustomResources } from '../../cluster/support/custom-resources.js'
-import { kustomize } from '../../helm/kustomize.js'
 import { MANIFESTS } from '../../manifests/folder.js'
+import { describeUnless } from '../../support/unless.js'
 import { IMAGE } from '../support/image.js'
-import { kubectl, kubectlWith } from '../support/kubectl.js'
+import { kubectl } from '../support/kubectl.js'
 import {
   access,
   filesBelow,
   HOST,
-  missingHere,
   missingHost,
   NODE_1,
   NODE_2,
@@ -28,10 +25,16 @@ import {
   onNode,
 } from '../support/nodes.js'
 import { tidyUp } from '../support/tidy-up.js'
-import { echoYaml, eventually, type InstanceState, podYaml, World } from '../support/world.js'
+import {
+  configurationYaml,
+  echoYaml,
+  eventually,
+  type InstanceState,
+  podYaml,
+  World,
+} from '../support/world.js'
 import {
   ALL_NODES,
-  clientOfAgent,
   type InstalledPod,
   inPod,
   installedPods,
@@ -45,14 +48,13 @@ import {
   rolledOut,
   separateNodes,
 } from './installation.js'
-import { missingForPolicies, POLICIES, refused } from './policies.js'
+import { missingForPolicies, POLICIES } from './policies.js'
 
 // The system as operators run it: an image, installed from deploy/manifests, with the policies of
 // node-restriction if the cluster knows policies. Cameras and OPC UA servers are on the network of
 // the nodes. Each test builds on the tests before it.
 
 const lacks = missingHost() ?? missingForInstallation()
-const because = lacks === undefined ? '' : ` (${lacks})`
 const AGENT = 'daemonset/akri-agent-daemonset'
 const HANDLERS = ['onvif', 'opcua'] as const
 const daemonSet = (name: Handler) => `daemonset/akri-${name}-discovery-daemonset`
@@ -62,21 +64,13 @@ const SOCKETS = {
   ...Object.fromEntries(HANDLERS.map((handler) => [daemonSet(handler), `${handler}.sock`])),
 }
 const CREDENTIAL = { username: 'viewer', password: 'pass-2' }
-/** Block devices that come and go. All nodes share the kernel of this machine. */
-const ZRAM = '/sys/class/zram-control'
-const withoutZram = missingHere() ?? (existsSync(ZRAM) ? undefined : 'needs zram')
 const PLUGINS = '/var/lib/kubelet/device-plugins'
 /** Events pass, kubelets ask for certificates, and custom resources are looked at apart. */
 const ELSEWHERE = /(^|\.)(events|certificatesigningrequests|akri\.sh|metrics\.k8s\.io)(\.|$)/
-/** Parts of the system that are applied beside others. */
-const PARTS = readdirSync(MANIFESTS, { recursive: true, encoding: 'utf8' })
-  .filter((file) => path.basename(file) === 'kustomization.yaml')
-  .map((file) => path.dirname(file))
-  .filter((folder) => !['.', 'all-handlers', 'host-network'].includes(folder))
 
 type Handler = (typeof HANDLERS)[number]
 
-describe.skipIf(lacks !== undefined)(`an installation from deploy/manifests${because}`, () => {
+describeUnless(lacks, 'an installation from deploy/manifests', () => {
   let world: World
   let lacksPolicies: string | undefined
   let socketsBefore: string[][]
@@ -91,8 +85,6 @@ describe.skipIf(lacks !== undefined)(`an installation from deploy/manifests${bec
   let directory: SimulatedServer
 
   const manifests = (folder: string) => path.join(MANIFESTS, folder)
-  const parts = () =>
-    PARTS.filter((folder) => lacksPolicies === undefined || manifests(folder) !== POLICIES)
   const agents = () => installedPods('akri-agent')
   const handlersOf = (name: Handler) => installedPods(`akri-${name}-discovery`)
   const condition = async (configuration: string, type: string) =>
@@ -198,6 +190,8 @@ describe.skipIf(lacks !== undefined)(`an installation from deploy/manifests${bec
       spec: { ...spec, discoveryHandler: { ...discoveryHandler, discoveryDetails }, ...more },
     })
   }
+  const remove = (folder: string) =>
+    kubectl('delete', '-k', folder, '--ignore-not-found', '--wait=false')
   /** Neither the policies nor the rights have rejected a request of the agents of now. */
   const hadNoRejectedRequest = async () => {
     for (const text of await ask(await agents(), 8080, 'metrics')) {
@@ -237,7 +231,8 @@ describe.skipIf(lacks !== undefined)(`an installation from deploy/manifests${bec
       async () => world?.close(),
       ...things.map((thing) => () => Promise.resolve(thing[Symbol.asyncDispose]())),
       // After a test that failed.
-      () => kubectlWith(listOf(parts()), 'delete', '--ignore-not-found', '--wait=false', '-f', '-'),
+      () => remove(manifests('all-handlers')),
+      async () => lacksPolicies === undefined && remove(POLICIES),
       () => restoreCustomResources(),
       () => removeNamespace(),
       () => joinNodes(),
@@ -404,7 +399,7 @@ describe.skipIf(lacks !== undefined)(`an installation from deploy/manifests${bec
   it('R3 finds devices of its node by udev rules', async () => {
     await kubectl('-n', world.namespace, 'apply', '-f', manifests('examples/udev.yaml'))
     await world.apply(
-      configuration('nulls', {
+      configurationYaml('nulls', {
         name: 'udev',
         discoveryDetails: 'udevRules: [KERNEL=="null"]',
       }),
@@ -425,40 +420,6 @@ describe.skipIf(lacks !== undefined)(`an installation from deploy/manifests${bec
       expect(await world.logs('null')).toMatch(/^crw.* 1, +3 .*\/dev\/null$/),
     )
   })
-
-  it.skipIf(withoutZram !== undefined)(
-    `R101 sees kernel events when a device vanishes and comes back (${withoutZram ?? 'zram'})`,
-    async () => {
-      const number = readFileSync(`${ZRAM}/hot_add`, 'utf8').trim()
-      let present = true
-      try {
-        const discoveryDetails = `udevRules: [KERNEL=="zram${number}"]`
-        await world.apply(configuration('zram', { name: 'udev', discoveryDetails }))
-        await eventually(async () =>
-          expect(await world.allocatables('akri.sh/zram')).toEqual([1, 1]),
-        )
-        // Without events the handler would poll, and its log would say so.
-        for (const { metadata } of await agents())
-          expect(await kubectl('-n', 'akri', 'logs', metadata.name)).not.toContain(
-            'polling instead',
-          )
-        for (let turn = 0; turn < 2; turn++) {
-          writeFileSync(`${ZRAM}/hot_remove`, number)
-          present = false
-          await eventually(async () => expect(await instancesOf('zram')).toEqual([]))
-          expect(readFileSync(`${ZRAM}/hot_add`, 'utf8').trim()).toBe(number)
-          present = true
-          await eventually(async () =>
-            expect(await instancesOf('zram')).toHaveLength(ALL_NODES.length),
-          )
-        }
-      } finally {
-        if (present) writeFileSync(`${ZRAM}/hot_remove`, number)
-        await world.remove('Configuration', 'zram')
-      }
-      await eventually(async () => expect(await instancesOf('zram')).toEqual([]))
-    },
-  )
 
   it.each<[string, () => Promise<InstalledPod[]>, readonly string[]]>([
     ['agents', agents, ['/', '/app', '/tmp', '/run/udev', '/var/lib/kubelet/pod-resources']],
@@ -486,54 +447,6 @@ describe.skipIf(lacks !== undefined)(`an installation from deploy/manifests${bec
       const rss = Number(/^VmRSS:\s+(\d+) kB$/m.exec(text)?.[1]) / 1024
       expect(rss, `RSS on ${pod.spec.nodeName} in MiB`).toBeLessThan(Number(requested))
     }
-  })
-
-  it('keeps the account of agents from all but what the manifests give', async () => {
-    const agent: ApiClient = await clientOfAgent(world.client)
-    try {
-      const merge = { method: 'PATCH', patch: 'merge' } as const
-      const core = `/api/v1/namespaces/${world.namespace}`
-      const akri = `/apis/akri.sh/v0/namespaces/${world.namespace}`
-      const url = `${akri}/configurations/akri-udev`
-      const requests: readonly Parameters<ApiClient['request']>[0][] = [
-        { ...merge, path: url, body: { spec: { capacity: 5 } } },
-        { method: 'DELETE', path: url },
-        { method: 'POST', path: `${core}/pods`, body: JSON.parse(podYaml('x', {})) },
-        { method: 'DELETE', path: `${core}/pods/null` },
-        { method: 'GET', path: `${core}/secrets` },
-        { method: 'GET', path: `${core}/configmaps` },
-        { method: 'GET', path: '/api/v1/nodes' },
-        { ...merge, path: `/api/v1/nodes/${NODE_1}/status`, body: { status: {} } },
-        { method: 'GET', path: '/apis/apps/v1/namespaces/akri/daemonsets' },
-      ]
-      const answers = await Promise.all(
-        requests.map((request) => agent.request(request).catch((error: unknown) => error)),
-      )
-      for (const [index, answer] of answers.entries())
-        expect(ApiError.is(answer, 403), JSON.stringify(requests[index])).toBe(true)
-      if (lacksPolicies !== undefined) return
-      // Its rights allow this write; the policies do not, without the node of a Pod.
-      const [instance = expect.fail('there is no Instance')] = await world.instances()
-      const at = `${akri}/instances/${instance.metadata.name}`
-      await refused(agent.request({ method: 'DELETE', path: at }), 'the token is of no node')
-    } finally {
-      agent.close()
-    }
-  })
-
-  it('follows a raised and a lowered capacity, and the loss of a device', async () => {
-    const capacities = async () => (await instancesOf('echo')).map(({ spec }) => spec.capacity)
-    const given = async (devices: readonly string[], capacity: number) => {
-      await world.apply(echoYaml('echo', devices, capacity))
-      const all = devices.map(() => capacity)
-      await eventually(async () => expect(await capacities()).toEqual(all))
-    }
-    await given(['foo0', 'foo1'], 5)
-    await given(['foo0', 'foo1'], 1)
-    await given(['foo0'], 1)
-    await world.remove('Configuration', 'echo')
-    await eventually(async () => expect(await capacities()).toEqual([]))
-    await hadNoRejectedRequest()
   })
 
   it('A7 reads Secrets of a namespace after read-secrets is applied there', async () => {
@@ -564,52 +477,6 @@ describe.skipIf(lacks !== undefined)(`an installation from deploy/manifests${bec
       })
     })
     expect(await condition('akri-onvif', 'HandlerConnected')).toMatchObject({ status: 'True' })
-  })
-
-  it('R1 R2 R106 gives cameras to Pods, by the Configuration and by the Instance', async () => {
-    const { metadata } = await instanceOf(gate)
-    await eventually(async () => {
-      expect(await world.allocatables('akri.sh/akri-onvif')).toEqual([2, 2])
-      expect(await world.allocatables(`akri.sh/${metadata.name}`)).toEqual([1, 1])
-    })
-    const seenBy = (pod: string, { service }: SimulatedCamera) =>
-      eventually(async () =>
-        expect((await world.logs(pod)).split('\n')).toContain(
-          `ONVIF_DEVICE_SERVICE_URL=${service.url}`,
-        ),
-      )
-    await world.apply(podYaml('this-one', { [`akri.sh/${metadata.name}`]: 1 }, { node: NODE_1 }))
-    await seenBy('this-one', gate)
-    await world.apply(podYaml('any', { 'akri.sh/akri-onvif': 1 }, { node: NODE_2 }))
-    await seenBy('any', locked)
-  })
-
-  it('uses a changed Secret without a restart', async () => {
-    const { metadata } = await instanceOf(locked)
-    await world.apply(secret(CREDENTIAL))
-    await eventually(async () => {
-      const { metadata: now, spec } = await instanceOf(locked)
-      expect(spec.brokerProperties).toMatchObject({
-        ONVIF_DEVICE_AUTHENTICATION: 'accepted',
-        ONVIF_DEVICE_PROFILE_0_STREAM_URI: expect.stringContaining('rtsp://'),
-      })
-      expect(now.uid).toBe(metadata.uid)
-    })
-    expect(await restarts()).toEqual(HANDLERS.flatMap(() => onEachNode(0)))
-  })
-
-  it('R46 R47 removes a camera after its Bye, and offers it after its Hello', async () => {
-    const leaving = await camera()
-    await leaving.hello()
-    await eventually(() => instanceOf(leaving))
-    await switchOff(leaving)
-    const left = async () => expect(await found('ONVIF_DEVICE_UUID', leaving.uuid)).toEqual([])
-    await eventually(left)
-    const back = await camera({ uuid: leaving.uuid })
-    await back.hello()
-    await eventually(() => instanceOf(back))
-    await switchOff(back)
-    await eventually(left)
   })
 
   it('R102 offers OPC UA servers, also from a discovery server, to brokers', async () => {
@@ -659,13 +526,7 @@ describe.skipIf(lacks !== undefined)(`an installation from deploy/manifests${bec
     await end(SOCKETS)
     await kubectl('apply', '-k', manifests('agent'))
     await kubectl('apply', '-k', manifests('handlers/onvif'))
-    // In the network of the node, where the handler also serves.
-    const objects = kustomize(manifests('handlers/opcua-host-network'))
-    const podIp = { name: 'POD_IP', valueFrom: { fieldRef: { fieldPath: 'status.podIP' } } }
-    for (const { spec } of objects as unknown as { spec: PodTemplate }[])
-      for (const { env } of spec.template.spec.containers) env.push(podIp)
-    const items = JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects })
-    await kubectlWith(items, 'apply', '-f', '-')
+    await kubectl('apply', '-k', manifests('handlers/opcua-host-network'))
     await Promise.all([AGENT, ...HANDLERS.map(daemonSet)].map(rolledOut))
     await offered()
     await findAnother()
@@ -675,63 +536,7 @@ describe.skipIf(lacks !== undefined)(`an installation from deploy/manifests${bec
       expect(await world.logs('after')).toContain('DEBUG_ECHO_DESCRIPTION'),
     )
     await world.remove('Pod', 'after')
-  })
-
-  it('registers a handler that serves on the network, with the address of its Pod', async () => {
-    for (const { metadata, status } of await handlersOf('opcua')) {
-      // A busy container runtime takes a moment to write the log.
-      const logs = await eventually(async () => {
-        const text = await kubectl('-n', 'akri', 'logs', metadata.name)
-        expect(text).toMatch(/"endpoint":"http:\/\/[0-9.]+:10000".*"handler registered"/)
-        return text
-      })
-      // The agent waits for the address of a new Pod.
-      expect(logs).not.toContain('registration refused')
-      expect(status.containerStatuses[0]?.restartCount).toBe(0)
-    }
-  })
-
-  it('finds OPC UA servers that announce themselves, in the network of the nodes', async () => {
-    const announced = await switchOn(SimulatedServer.start({ name: 'Kiln', host: HOST }))
-    const multicast = { interface: HOST, bind: '0.0.0.0' }
-    const bonjour = new Bonjour({ port: 5353, ...multicast })
-    try {
-      bonjour.publish({
-        name: 'Kiln',
-        type: 'opcua-tcp',
-        port: announced.port,
-        host: 'kiln.local',
-        txt: { path: '/', caps: 'DA' },
-      })
-      const discoveryDetails = 'opcuaDiscoveryMethod: { mdns: {} }'
-      await world.apply(configuration('announced', { name: 'opcua', discoveryDetails }))
-      const { spec } = await eventually(() => serverAt(`opc.tcp://kiln.local:${announced.port}`))
-      expect(spec.brokerProperties).toMatchObject({ OPCUA_APPLICATION_NAME: 'Kiln' })
-    } finally {
-      await new Promise<void>((resolve) =>
-        bonjour.unpublishAll(() => bonjour.destroy(() => resolve())),
-      )
-      await world.remove('Configuration', 'announced')
-    }
-    await eventually(async () => expect(await found('OPCUA_APPLICATION_NAME', 'Kiln')).toEqual([]))
-  })
-
-  it('has handlers that come back after they were killed, without an effect', async () => {
     await eventually(async () => expect(await world.get('Pod', 'after')).toBeUndefined())
-    const before = await state()
-    const killed = (await Promise.all(HANDLERS.map(handlersOf))).flat()
-    await Promise.all(
-      killed.map(({ spec, status }) => {
-        const id = status.containerStatuses[0]?.containerID.replace('containerd://', '') ?? ''
-        return onNode(spec.nodeName, 'ctr', '-n', 'k8s.io', 'tasks', 'kill', '-s', 'SIGKILL', id)
-      }),
-    )
-    await eventually(async () =>
-      expect(await restarts()).toEqual(HANDLERS.flatMap(() => onEachNode(1))),
-    )
-    await Promise.all(HANDLERS.map(daemonSet).map(rolledOut))
-    await findAnother()
-    expect(await state()).toEqual(before)
     await hadNoRejectedRequest()
   })
 
@@ -788,53 +593,11 @@ describe.skipIf(lacks !== undefined)(`an installation from deploy/manifests${bec
       expect(await onNode(node, 'stat', '-c', '%a', `${state}/checkpoint.json`)).toBe('600\n')
     }
   })
-
-  it('leaves nothing of any part that is applied beside others', async () => {
-    const list = listOf(parts())
-    await kubectlWith(list, 'apply', '-f', '-')
-    const present = await eventually(async () => {
-      const names = await objects()
-      expect(names.filter((name) => name.startsWith('pod/'))).not.toEqual([])
-      return names
-    })
-    expect(present).toEqual(expect.arrayContaining([...objectsBefore]))
-    await kubectlWith(list, 'delete', '--ignore-not-found', '-f', '-')
-    await kubectl('-n', 'akri', 'delete', 'pods', '--all', '--force', '--grace-period=0')
-    await eventually(async () => expect(await objects()).toEqual(objectsBefore))
-    await restoreCustomResources()
-  })
 })
-
-/** The part of a workload that a test changes. */
-interface PodTemplate {
-  readonly template: { readonly spec: { readonly containers: { readonly env: object[] }[] } }
-}
-
-/** The objects of parts, for kubectl. */
-function listOf(parts: readonly string[]): string {
-  const items = parts.flatMap((folder) =>
-    kustomize(path.join(MANIFESTS, folder)).map((object) =>
-      // The page for operators applies this part for a namespace, and all others as they are.
-      folder === 'read-secrets'
-        ? { ...object, metadata: { ...object.metadata, namespace: 'akri' } }
-        : object,
-    ),
-  )
-  return JSON.stringify({ apiVersion: 'v1', kind: 'List', items })
-}
 
 async function switchOff(camera: SimulatedCamera): Promise<void> {
   await camera.bye()
   await camera.close()
-}
-
-function configuration(name: string, discoveryHandler: object): string {
-  return JSON.stringify({
-    apiVersion: 'akri.sh/v0',
-    kind: 'Configuration',
-    metadata: { name },
-    spec: { discoveryHandler },
-  })
 }
 
 function secret(stringData: Readonly<Record<string, string>>): string {

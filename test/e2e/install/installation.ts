@@ -65,14 +65,7 @@ export const onEachNode = <T>(value: T): T[] => ALL_NODES.map(() => value)
 /** The Pods without a deletionTimestamp. @param name the label `app.kubernetes.io/name` */
 export async function installedPods(name: string): Promise<InstalledPod[]> {
   const text = await kubectl(
-    '-n',
-    'akri',
-    'get',
-    'pods',
-    '-l',
-    `app.kubernetes.io/name=${name}`,
-    '-o',
-    'json',
+    ...['-n', 'akri', 'get', 'pods', '-l', `app.kubernetes.io/name=${name}`, '-o', 'json'],
   )
   const { items } = JSON.parse(text) as { items: InstalledPod[] }
   return items.filter(({ metadata }) => metadata.deletionTimestamp === undefined)

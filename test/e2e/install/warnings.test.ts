@@ -1,12 +1,13 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { loadAll } from 'js-yaml'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, expect, it } from 'vitest'
 import builtIn from '../../../handlers/built-in.json' with { type: 'json' }
 import { render } from '../../helm/chart.js'
 import { kustomize } from '../../helm/kustomize.js'
 import { missingHelm } from '../../helm/programs.js'
 import { MANIFESTS } from '../../manifests/folder.js'
+import { describeUnless } from '../../support/unless.js'
 import { kubectlOutput } from '../support/kubectl.js'
 import { missing } from '../support/nodes.js'
 import { tidyUp } from '../support/tidy-up.js'
@@ -42,7 +43,7 @@ const EVERYTHING = [
   'webhookConfiguration.networkPolicy.apiServers={10.0.0.0/24}',
 ].join()
 
-describe.skipIf(lacks !== undefined)(`warnings${lacks === undefined ? '' : ` (${lacks})`}`, () => {
+describeUnless(lacks, 'warnings', () => {
   let world: World
 
   /** What the API server prints to standard error for these objects. */
@@ -63,19 +64,6 @@ describe.skipIf(lacks !== undefined)(`warnings${lacks === undefined ? '' : ` (${
       () => removeNamespace(),
     ),
   )
-
-  it('are recognized', async () => {
-    const env = [{ name: 'A' }, { name: 'A' }]
-    const pod = {
-      apiVersion: 'v1',
-      kind: 'Pod',
-      metadata: { name: 'old', namespace: world.namespace },
-      spec: { containers: [{ name: 'a', image: 'a', env }] },
-    }
-    const args = ['create', '--dry-run=server', '-f', '-']
-    const { stderr } = await kubectlOutput(JSON.stringify(pod), ...args)
-    expect(stderr).toContain('Warning: ')
-  })
 
   it('are not printed for any manifest or example', async () => {
     const objects = [

@@ -21,15 +21,6 @@ export class ApiServer {
     return Number(line?.split(' ')[1])
   }
 
-  /** The API server accepts connections and does not answer. */
-  freeze(): void {
-    process.kill(this.pid, 'SIGSTOP')
-  }
-
-  thaw(): void {
-    process.kill(this.pid, 'SIGCONT')
-  }
-
   /** Kills the API server and starts it again. Resolves when it answers. */
   async restart(world: World, awayMs = 0): Promise<void> {
     const start = this.kill()

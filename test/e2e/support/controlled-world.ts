@@ -11,8 +11,8 @@ interface Opened {
   readonly world: World
   /** It leads. */
   readonly controller: HostController
-  /** Another replica, which is not started. @param environment added to that of the controller */
-  replica(environment?: Readonly<Record<string, string>>): HostController
+  /** Another replica, which is not started. */
+  replica(): HostController
 }
 
 /**
@@ -30,16 +30,15 @@ export function useController(onOpen: (opened: Opened) => void): void {
     world = await World.open()
     agents = await NodeAgents.start()
     account = await Account.create(world.client, 'controller', world.namespace)
-    const { kubeconfig } = account
-    const made = (identity: string, environment: Readonly<Record<string, string>> = {}) => {
-      const env = { KUBECONFIG: kubeconfig, ...environment }
+    const env = { KUBECONFIG: account.kubeconfig }
+    const made = (identity: string) => {
       const controller = new HostController(identity, world.namespace, env)
       controllers.push(controller)
       return controller
     }
     const controller = made('one')
     await controller.lead()
-    onOpen({ world, controller, replica: (environment) => made('two', environment) })
+    onOpen({ world, controller, replica: () => made('two') })
   })
 
   afterAll(async () => {

@@ -15,16 +15,14 @@ export class HostProgram {
   /** What programs of this clone wrote besides lines of their logs, in this test file. */
   static readonly strayLines: string[] = []
   readonly #command: readonly string[]
-  readonly #isOfClone: boolean
   #child: ChildProcess | undefined
   #output = ''
 
   /**
-   * @param file the built program: an absolute path, or such as `agent/dist/akri-agent.js`
+   * @param file the built program, such as `agent/dist/akri-agent.js`
    * @param prefix a command that becomes the command after it
    */
   constructor(file: string, prefix: readonly string[] = []) {
-    this.#isOfClone = !path.isAbsolute(file)
     this.#command = [...prefix, process.execPath, path.resolve(root, file)]
     followLog(() => this.#output)
   }
@@ -38,11 +36,6 @@ export class HostProgram {
     return this.#child?.pid
   }
 
-  /** Null while the process runs. */
-  get exitCode(): number | null {
-    return this.#child?.exitCode ?? null
-  }
-
   /** @param env added to the environment of the tests */
   launch(env: Readonly<Record<string, string>>, args: readonly string[] = []): void {
     const [command = '', ...rest] = this.#command
@@ -53,12 +46,10 @@ export class HostProgram {
     this.#child.stderr?.on('data', (chunk) => {
       this.#output += String(chunk)
     })
-    // The log of a version of before is as it is.
-    for (const stream of this.#isOfClone ? [this.#child.stdout, this.#child.stderr] : []) {
+    for (const stream of [this.#child.stdout, this.#child.stderr]) {
       const lines = new LogLines(HostProgram.strayLines)
       stream?.on('data', (chunk: Buffer) => lines.add(chunk))
     }
-    this.#child.stdout?.resume()
   }
 
   /** Resolves when the process has ended. @returns the exit code; null after a signal */

@@ -4,7 +4,7 @@ import type { PodState, World } from './world.js'
 
 // Objects of the controller: how tests create and read them.
 
-export const ASKS = { '{{PLACEHOLDER}}': '1' }
+const ASKS = { '{{PLACEHOLDER}}': '1' }
 
 /** The parts of specs that tests read: Pods, Jobs, Deployments and Services. */
 interface Spec {
@@ -100,20 +100,6 @@ export function ready(found: readonly Made[]): Made[] {
     ({ metadata, status }) =>
       metadata.deletionTimestamp === undefined &&
       status.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True'),
-  )
-}
-
-/** The node that the controller made the Pod for. */
-export function targetOf({ metadata }: Made): string | undefined {
-  return metadata.annotations['akri.sh/target-node']
-}
-
-/** Whether `akri_broker_pod_count` counts the Pod. */
-export function isBroker({ metadata, status }: Made): boolean {
-  return (
-    metadata.ownerReferences !== undefined &&
-    status.phase !== 'Succeeded' &&
-    status.phase !== 'Failed'
   )
 }
 

@@ -7,8 +7,6 @@ export interface NodeProcess {
   stop(signal: NodeJS.Signals): Promise<void>
   /** The log of all starts. */
   output(): Promise<string>
-  /** The exit code of the last process; undefined while it runs. */
-  exitCode(): Promise<number | undefined>
   /** The process id, if the program is a process of this machine. */
   readonly pid?: number | undefined
 }
@@ -17,11 +15,6 @@ export interface AgentOptions {
   /** A directory of the node that belongs to the agent. */
   readonly directory: string
   readonly environment: Readonly<Record<string, string>>
-  /**
-   * The built program, where agents are processes of this machine.
-   * @default the agent of this clone
-   */
-  readonly program?: string | undefined
   /**
    * The directory of the account that the agent has as in a Pod, where agents are processes of this
    * machine.

@@ -12,7 +12,7 @@ export class NodeAgent {
     node: string,
     directory: string,
     env: Readonly<Record<string, string>>,
-    options: Pick<AgentOptions, 'program' | 'account' | 'prefix'> = {},
+    options: Pick<AgentOptions, 'account' | 'prefix'>,
   ) {
     this.node = node
     this.directory = directory
@@ -38,18 +38,6 @@ export class NodeAgent {
     return new NodeAgent(node, await access.makeDirectory(node), env, options)
   }
 
-  /**
-   * Another agent of the same node with the same directories, as during an update of the agent.
-   * @param program as in AgentOptions
-   */
-  static beside(
-    { node, directory }: NodeAgent,
-    env: Readonly<Record<string, string>> = {},
-    program?: string,
-  ): NodeAgent {
-    return new NodeAgent(node, directory, env, { program })
-  }
-
   /** The process id, if the agent is a running process of this machine. */
   get pid(): number | undefined {
     return this.#process.pid
@@ -67,11 +55,6 @@ export class NodeAgent {
   /** The log of all starts. */
   output(): Promise<string> {
     return this.#process.output()
-  }
-
-  /** The exit code of the last process; undefined while it runs. */
-  exitCode(): Promise<number | undefined> {
-    return this.#process.exitCode()
   }
 
   async dispose(): Promise<void> {

@@ -152,11 +152,6 @@ class AgentInPod implements NodeProcess {
     return this.#run('cat "$0"', path.join(this.#directory, 'log'))
   }
 
-  async exitCode(): Promise<number | undefined> {
-    const text = await this.#run('[ ! -s "$0" ] || cat "$0"', path.join(this.#directory, 'exit'))
-    return text === '' ? undefined : Number(text)
-  }
-
   #run(script: string, ...args: readonly string[]): Promise<string> {
     return this.#pods.inPod(this.#node, '/bin/sh', '-c', script, ...args)
   }
@@ -188,12 +183,7 @@ async function providePod(node: string): Promise<string> {
     await kubectl('-n', NAMESPACE, 'wait', '--for=condition=Ready', `pod/${name}`, '--timeout=60s')
   } catch (error) {
     const state = await kubectl(
-      '-n',
-      NAMESPACE,
-      'get',
-      'pod',
-      name,
-      '-o',
+      ...['-n', NAMESPACE, 'get', 'pod', name, '-o'],
       'jsonpath={.status.containerStatuses[0].state}',
     )
     throw new Error(
@@ -276,13 +266,7 @@ export async function removeNodePods(): Promise<void> {
 /** If a Pod never ran, its node has nothing to remove. */
 async function runningPods(): Promise<string[]> {
   const text = await kubectl(
-    '-n',
-    NAMESPACE,
-    'get',
-    'pods',
-    '--field-selector=status.phase=Running',
-    '-o',
-    'name',
+    ...['-n', NAMESPACE, 'get', 'pods', '--field-selector=status.phase=Running', '-o', 'name'],
   )
   return text.split('\n').filter(Boolean)
 }

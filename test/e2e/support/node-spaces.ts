@@ -79,9 +79,9 @@ class AgentHere implements NodeProcess {
   readonly #environment: Readonly<Record<string, string>>
 
   constructor(options: AgentOptions) {
-    const { environment, program = 'agent/dist/akri-agent.js', account, prefix = [] } = options
+    const { environment, account, prefix = [] } = options
     const inPod = account === undefined ? [] : asInPod(account)
-    this.#program = new HostProgram(program, [...inPod, ...prefix])
+    this.#program = new HostProgram('agent/dist/akri-agent.js', [...inPod, ...prefix])
     this.#environment = environment
   }
 
@@ -99,10 +99,6 @@ class AgentHere implements NodeProcess {
 
   async output(): Promise<string> {
     return this.#program.output
-  }
-
-  async exitCode(): Promise<number | undefined> {
-    return this.#program.exitCode ?? undefined
   }
 }
 

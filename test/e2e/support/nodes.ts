@@ -43,13 +43,6 @@ export function missingHost(): string | undefined {
   )
 }
 
-const because = (lacks: string | undefined) => (lacks === undefined ? '' : ` (${lacks})`)
-
-/** For titles: the reason of a skip. */
-export const unless = because(missing())
-export const unlessHere = because(missingHere())
-export const unlessHost = because(missingHost())
-
 const [first, second] = await testNodes()
 
 /** The nodes of the tests, sorted by name. */
@@ -64,13 +57,6 @@ export function onNode(node: string, ...command: readonly string[]): Promise<str
 export async function filesBelow(node: string, directory: string): Promise<string[]> {
   const text = await onNode(node, 'find', directory, '-mindepth', '1', '-printf', '%P\n')
   return text.split('\n').filter(Boolean)
-}
-
-/** A new directory with the same name on both nodes. */
-export async function makeDirectories(): Promise<string> {
-  const directory = await access.makeDirectory(NODE_1)
-  await onNode(NODE_2, 'mkdir', '-p', directory)
-  return directory
 }
 
 /** Switches the devices of debugEcho on or off, on the nodes. */

@@ -11,12 +11,7 @@ export default function setup(): () => Promise<void> {
     )
       return
     const there = await kubectl(
-      'get',
-      'namespace',
-      NAMESPACE,
-      '--ignore-not-found',
-      '-o',
-      'name',
+      ...['get', 'namespace', NAMESPACE, '--ignore-not-found', '-o', 'name'],
     ).catch(() => '')
     if (there !== '') await removeNodePods()
   }

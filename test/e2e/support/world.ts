@@ -4,7 +4,6 @@ import {
   type Condition,
   INSTANCES,
   NODE_REPORTS,
-  type NodeStatus,
   parseNodeReport,
 } from '@akrijs/api'
 import {
@@ -101,15 +100,10 @@ export class World {
     return world
   }
 
-  /** The status of a Configuration in the report of a node. */
-  async reportedStatus(name: string, node: string): Promise<NodeStatus | undefined> {
-    const report = await new Resource(this.client, NODE_REPORTS).get(objectKey('', node))
-    return parseNodeReport(report)?.configurations[this.key(name)]
-  }
-
   /** A condition of a Configuration in the report of the first node. */
   async reportedCondition(name: string, type: Condition['type']) {
-    const { conditions = [] } = (await this.reportedStatus(name, NODE_1)) ?? {}
+    const report = await new Resource(this.client, NODE_REPORTS).get(objectKey('', NODE_1))
+    const { conditions = [] } = parseNodeReport(report)?.configurations[this.key(name)] ?? {}
     return conditions.find((condition) => condition.type === type)
   }
 
@@ -317,7 +311,7 @@ export function eventually<T>(look: () => Promise<T> | T, limitMs = 180_000): Pr
   return retried(look, limitMs)
 }
 
-export interface PodOptions {
+interface PodOptions {
   /** @default writes its environment, and sleeps */
   readonly script?: string
   /** @default any */
@@ -403,6 +397,21 @@ function onlyOn(node: string | undefined): object {
   return node === undefined ? {} : { nodeSelector: { 'kubernetes.io/hostname': node } }
 }
 
+/** A Configuration of a handler. */
+export function configurationYaml(
+  name: string,
+  discoveryHandler: { readonly name: string; readonly discoveryDetails: string },
+  more: object = {},
+): string {
+  const spec = { discoveryHandler, ...more }
+  return JSON.stringify({
+    apiVersion: 'akri.sh/v0',
+    kind: 'Configuration',
+    metadata: { name },
+    spec,
+  })
+}
+
 /** A Configuration of debugEcho. */
 export function echoYaml(
   name: string,
@@ -410,14 +419,6 @@ export function echoYaml(
   capacity: number,
   more: object = {},
 ): string {
-  return JSON.stringify({
-    apiVersion: 'akri.sh/v0',
-    kind: 'Configuration',
-    metadata: { name },
-    spec: {
-      discoveryHandler: { name: 'debugEcho', discoveryDetails: JSON.stringify({ descriptions }) },
-      capacity,
-      ...more,
-    },
-  })
+  const discoveryDetails = JSON.stringify({ descriptions })
+  return configurationYaml(name, { name: 'debugEcho', discoveryDetails }, { capacity, ...more })
 }

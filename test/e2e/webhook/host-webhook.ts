@@ -25,7 +25,7 @@ export class HostWebhook extends HostProgram {
   }
 
   /** Resolves when it is ready. */
-  async start(more: Readonly<Record<string, string>> = {}): Promise<void> {
+  async start(): Promise<void> {
     this.launch({
       AKRI_WEBHOOK_PORT: String(this.port),
       METRICS_PORT: String(this.#metricsPort),
@@ -33,7 +33,6 @@ export class HostWebhook extends HostProgram {
       AKRI_HANDLERS: BUILT_HANDLERS,
       AKRI_DRAIN: '0',
       ...this.#env,
-      ...more,
     })
     await eventually(async () => {
       const response = await fetch(`http://127.0.0.1:${this.#metricsPort}/readyz`)
