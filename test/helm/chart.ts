@@ -1,6 +1,6 @@
 import { execFile, spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
-import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { cp, mkdtemp, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
@@ -51,19 +51,15 @@ export async function render(
  */
 export async function notesOf(values: Values, ...options: readonly string[]): Promise<string> {
   const chart = await mkdtemp(path.join(os.tmpdir(), 'akri-chart-'))
-  try {
-    await cp(CHART, chart, { recursive: true })
-    const notes = `{{ define "notes" }}${readChart('templates/NOTES.txt')}{{ end }}`
-    await writeFile(
-      path.join(chart, 'templates/notes.yaml'),
-      `${notes}notes: {{ include "notes" . | toJson }}`,
-    )
-    const only = ['-s', 'templates/notes.yaml']
-    const text = await template('helm', chart, values, 'akri', ...only, ...options)
-    return (load(text) as { notes: string }).notes
-  } finally {
-    await rm(chart, { recursive: true, force: true })
-  }
+  await cp(CHART, chart, { recursive: true })
+  const notes = `{{ define "notes" }}${readChart('templates/NOTES.txt')}{{ end }}`
+  await writeFile(
+    path.join(chart, 'templates/notes.yaml'),
+    `${notes}notes: {{ include "notes" . | toJson }}`,
+  )
+  const only = ['-s', 'templates/notes.yaml']
+  const text = await template('helm', chart, values, 'akri', ...only, ...options)
+  return (load(text) as { notes: string }).notes
 }
 
 async function template(

@@ -3,7 +3,7 @@ import path from 'node:path'
 import { systemClock } from '@akrijs/runtime'
 import fc from 'fast-check'
 import { dump, load } from 'js-yaml'
-import { describe, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { configurationFindings } from '../../api/src/configuration-problems.js'
 import { BUNDLED_TYPES } from '../../api/src/generated/bundled-types.js'
 import debugEcho from '../../handlers/debug-echo/src/index.js'
@@ -13,6 +13,7 @@ import opcua from '../../handlers/opcua/src/index.js'
 import ssdp from '../../handlers/ssdp/src/index.js'
 import udev from '../../handlers/udev/src/index.js'
 import { detailsProblems } from '../../webhook/src/review/handler-details.js'
+import { describeUnless } from '../support/unless.js'
 import { CHART, type KubernetesObject, missingForChart, render, type Values } from './chart.js'
 
 // The sample Configurations, checked by their readers: the webhook and the handlers.
@@ -54,14 +55,8 @@ async function configurationOf(handler: string, values: Values): Promise<Configu
 }
 
 const videoRule = 'SUBSYSTEM=="video4linux", ENV{ID_V4L_CAPABILITIES}=="*:capture:*"'
-const reason = missingForChart === undefined ? '' : ` (${missingForChart})`
-const title = `the Configurations of the chart${reason}`
 
-describe.skipIf(missingForChart !== undefined)(title, () => {
-  it('are absent by default', async () => {
-    expect((await render()).filter(isConfiguration)).toEqual([])
-  })
-
+describeUnless(missingForChart, 'the Configurations of the chart', () => {
   it.each([
     ['udev', 'udev.yaml', { discoveryDetails: { udevRules: [videoRule], permissions: 'rw' } }],
     ['onvif', 'onvif.yaml', {}],
@@ -129,13 +124,6 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     expect(await problems('instance')).toEqual([])
   })
 
-  it('are refused if two of them have one name', async () => {
-    const cam = { enabled: true, name: 'cam' }
-    await expect(
-      render({ opcua: { configuration: cam }, debugEcho: { configuration: cam } }),
-    ).rejects.toThrow(/debugEcho\.configuration\.name: opcua\.configuration has the name cam too/)
-  })
-
   it('have the pull secrets of the chart', async () => {
     const brokerPod = { image: { repository: 'broker' } }
     const objects = await render({
@@ -145,26 +133,6 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     expect(objects.filter(isConfiguration)).toMatchObject([
       { spec: { brokerSpec: { brokerPodSpec: { imagePullSecrets: [{ name: 'registry' }] } } } },
     ])
-  })
-
-  it('let the webhook register itself, and leave its fields, whatever the values', async () => {
-    const values = (['Fail', 'Ignore'] as const).flatMap((failurePolicy) =>
-      [true, false].map((enabled) => ({
-        webhookConfiguration: { failurePolicy },
-        debugEcho: { configuration: { enabled } },
-      })),
-    )
-    for (const value of values) {
-      const objects = await render(value)
-      const registration = objects.find(({ kind }) => kind === 'ValidatingWebhookConfiguration')
-      expect(registration).toMatchObject({ webhooks: [{ timeoutSeconds: 5 }] })
-      // Helm 4 would conflict with the webhook over these fields.
-      for (const field of ['rules', 'failurePolicy', 'caBundle'])
-        expect(JSON.stringify(registration)).not.toContain(`"${field}"`)
-      expect(JSON.stringify(objects)).toContain(
-        `"AKRI_FAILURE_POLICY","value":"${value.webhookConfiguration.failurePolicy}"`,
-      )
-    }
   })
 
   it('keep every text: quotes, braces, lines, YAML and templates', async () => {
@@ -247,8 +215,6 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
 
   it.each([
     ['udev', {}, /udev\.configuration\.discoveryDetails\.udevRules: name at least one rule/],
-    ['udev', { discoveryDetails: { udevRules: [] } }, /udevRules: name at least one rule/],
-    ['udev', { discoveryDetails: { udevRules: 'KERNEL=="a"' } }, /udevRules/],
     [
       'opcua',
       {
@@ -277,12 +243,8 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       /discoveryProperties.0.valueFrom/,
     ],
     ['onvif', { instanceService: { port: 0 } }, /instanceService.*port/],
-    ['onvif', { configurationService: { port: 65_536 } }, /configurationService.*port/],
     ['onvif', { instanceService: { targetPort: 0 } }, /targetPort/],
-    ['onvif', { instanceService: { targetPort: 99_999 } }, /targetPort/],
-    ['onvif', { instanceService: { targetPort: '8083' } }, /targetPort/],
     ['onvif', { instanceService: { targetPort: 'broker--http' } }, /targetPort/],
-    ['onvif', { discoveryDetails: { interfaces: [] } }, /interfaces/],
     ['onvif', { discoveryDetails: { interfaces: ['eth 0'] } }, /interfaces/],
     ['onvif', { name: 'a'.repeat(57) }, /\bname\b/],
     // Helm would round the number.

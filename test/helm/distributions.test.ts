@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
-import { describe, expect, it } from 'vitest'
-import { CHART, type KubernetesObject, missingForChart, render, type Values } from './chart.js'
+import { expect, it } from 'vitest'
+import { describeUnless } from '../support/unless.js'
+import { CHART, type KubernetesObject, missingForChart, render } from './chart.js'
 import { AGENT, everything, nested, PROGRAMS, type Workload } from './workloads.js'
 
 const OPENSHIFT = ['--api-versions', 'security.openshift.io/v1']
@@ -41,7 +42,7 @@ function admits(pod: Pod, labels: Readonly<Record<string, string>>): boolean {
   )
 }
 
-describe.skipIf(missingForChart !== undefined)('the chart on a distribution', () => {
+describeUnless(missingForChart, 'the chart on a distribution', () => {
   it('keeps the agent and handlers off nodes that are not real', async () => {
     for (const oneProcess of [true, false]) {
       const values = { ...allHandlers, discovery: { oneProcess } }
@@ -62,22 +63,6 @@ describe.skipIf(missingForChart !== undefined)('the chart on a distribution', ()
         expect([name, ...admitted]).toEqual([name, true, true, false, false, false])
       }
     }
-  })
-
-  it('merges the affinity of values with its own, field by field', async () => {
-    const agent = async (affinity: Values) =>
-      podsOf(await render({ agent: { affinity } }), /^DaemonSet$/)[0]?.[1] ?? expect.fail()
-    const fargate = { 'eks.amazonaws.com/compute-type': 'fargate' }
-    const other = await agent({ podAffinity: {}, nodeAffinity: { preferred: [] } })
-    expect(other.affinity).toMatchObject({ podAffinity: {}, nodeAffinity: { preferred: [] } })
-    expect(admits(other, fargate)).toBe(false)
-    const camera = [{ key: 'camera', operator: 'In', values: ['yes'] }]
-    const required = { nodeSelectorTerms: [{ matchExpressions: camera }] }
-    const chosen = await agent({
-      nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: required },
-    })
-    expect(admits(chosen, { camera: 'yes', ...fargate })).toBe(true)
-    expect(admits(chosen, {})).toBe(false)
   })
 
   it('gives each program the SecurityContextConstraints that it needs on OpenShift', async () => {

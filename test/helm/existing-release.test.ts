@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import os from 'node:os'
@@ -103,7 +103,6 @@ describe.for(HELMS)('a release, by %s', (helm) => {
   afterAll(async () => {
     if (lacks !== undefined) return
     await new Promise((resolve) => server.close(resolve))
-    await rm(directory, { recursive: true, force: true })
   })
 
   const renderThere = (more: Values = {}) => {

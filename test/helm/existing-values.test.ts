@@ -1,5 +1,6 @@
 import { load } from 'js-yaml'
-import { describe, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
+import { describeUnless } from '../support/unless.js'
 import {
   type KubernetesObject,
   missingForChart,
@@ -19,9 +20,6 @@ const rows = existingValues
 const rowsAs = (as: ExistingValue['as']) => rows.filter(([, row]) => row.as === as)
 const chartDefaults = load(readChart('values.yaml')) as Values
 
-const withoutNull = ([path, row]: readonly [path: string, row: ExistingValue]) =>
-  row.default === null ? [] : [[path, row.default] as const]
-
 /** A field, which can come from a merged mapping. */
 const fieldOf = (at: unknown, key: string): unknown =>
   Reflect.get(Object(at), key) ?? Reflect.get(Object(Reflect.get(Object(at), '<<')), key)
@@ -37,8 +35,8 @@ const objectsOf = async (values: Values) => byName(await render(values))
 const defaultOf = (path: string) => rows.find(([name]) => name === path)?.[1].default
 
 /** The lines of the notes about values. */
-async function warningsOf(values: Values, ...options: readonly string[]): Promise<string[]> {
-  const notes = await notesOf(values, ...options)
+async function warningsOf(values: Values): Promise<string[]> {
+  const notes = await notesOf(values)
   const [, lines = ''] =
     /^These values have no effect, or need your attention:\n((?: {2}.*\n?)*)/m.exec(notes) ?? []
   return lines
@@ -100,10 +98,7 @@ function sample(path: string, index: number): readonly [value: unknown, shown?: 
   return found?.[1] ?? expect.fail(`there is no other value for ${path}`)
 }
 
-const reason = missingForChart === undefined ? '' : ` (${missingForChart})`
-const title = `the existing chart's values${reason}`
-
-describe.skipIf(missingForChart !== undefined)(title, () => {
+describeUnless(missingForChart, "the existing chart's values", () => {
   it('install this chart with their complete default values file', async () => {
     const [objects, wanted] = await Promise.all([
       render(existingDefaults),
@@ -148,6 +143,20 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     expect(lines.filter((line) => !others.includes(line)).sort()).toEqual(
       expected.map(([, line]) => line).sort(),
     )
+  })
+
+  it.each<readonly [warning: RegExp, values: readonly (readonly [string, unknown])[]]>([
+    [
+      /^custom\.discovery\.enabled: true: .* agent\.handlerAccess$/,
+      [['custom.discovery', { enabled: true, name: 'mine', image: { repository: 'a' } }]],
+    ],
+    [
+      /^controller\.image\.tag: this is an image of the existing/,
+      [['controller.image.tag', 'v0.13.8']],
+    ],
+    [/^agent\.image\.tag: this is an image of the existing/, [['agent.image.tag', 'v0.12.20']]],
+  ])('are in the notes if they need attention: %s', async (warning, values) => {
+    expect(await warningsOf(nested(values))).toEqual([expect.stringMatching(warning)])
   })
 
   it('are refused all at once, each with its reason', async () => {
@@ -233,207 +242,21 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     await Promise.all([worker(), worker(), worker(), worker()])
   })
 
-  const sound = String.raw`SUBSYSTEM=="sound"\, ATTR{vendor}=="Great Vendor"`
-  const video = String.raw`KERNEL=="video[0-9]*"\, ENV{ID_V4L_CAPABILITIES}==":capture:"`
-  const echo = ['agent.allowDebugEcho=true', 'debugEcho.configuration.enabled=true']
-  const opcua = ['opcua.discovery.enabled=true', 'opcua.configuration.enabled=true']
-  const onvif = ['onvif.discovery.enabled=true', 'onvif.configuration.enabled=true']
-  const udev = ['udev.discovery.enabled=true', 'udev.configuration.enabled=true']
-  const apart = ['controller.enabled=false', 'agent.enabled=false', 'rbac.enabled=false']
-  const custom = [
-    'imagePullSecrets[0].name=crPullSecret',
-    'custom.discovery.enabled=true',
-    'custom.discovery.image.repository=ghcr.io/me/http-discovery',
-    'custom.discovery.image.tag=v1',
-    'custom.discovery.name=akri-http-discovery',
-    'custom.configuration.enabled=true',
-    'custom.configuration.name=akri-http',
-    'custom.configuration.discoveryHandlerName=http',
-    'custom.configuration.discoveryDetails=http://discovery:9999/discovery',
-  ]
-  const secret = 'onvif.configuration.discoveryProperties[0].valueFrom.secretKeyRef'
-  const [mount, volume] = ['volumeMounts', 'volumes'].map(
-    (list) => `onvif.configuration.brokerPod.${list}[0]`,
-  )
-  const local = (program: string) => [
-    `${program}.image.tag=pr`,
-    `${program}.image.pullPolicy=Never`,
-  ]
-
-  // The lines of its documentation, and those by which its tests install it.
-  const lines: readonly (readonly [values: readonly string[], warnings?: readonly RegExp[]])[] = [
-    [[]],
-    [['agent.full=true']],
-    [['opcua.discovery.enabled=true', 'onvif.discovery.enabled=true']],
-    [['prometheus.enabled=true']],
-    [['useLatestContainers=true'], [/^useLatestContainers: true: /]],
-    [['kubernetesDistro=k3s', 'agent.host.containerRuntimeSocket=/container/runtime.sock']],
-    [['agent.host.crictl=/usr/local/bin/crictl', 'agent.host.dockerShimSock=/run/x.sock']],
-    [[...apart, 'onvif.configuration.enabled=true']],
-    [
-      [
-        ...apart,
-        'onvif.configuration.enabled=true',
-        'onvif.configuration.brokerPod.image.repository=nginx',
-      ],
-    ],
-    [
-      [
-        ...apart,
-        'udev.configuration.enabled=true',
-        `udev.configuration.discoveryDetails.udevRules[0]=${video}`,
-      ],
-    ],
-    [
-      [
-        ...udev,
-        'udev.configuration.name=sound-devices',
-        `udev.configuration.discoveryDetails.udevRules[0]=${sound}`,
-        `udev.configuration.discoveryDetails.udevRules[1]=${sound}`,
-        'udev.configuration.brokerPod.image.repository=nginx',
-        'udev.configuration.brokerPod.securityContext.runAsUser=1000',
-        'udev.configuration.brokerPod.securityContext.runAsGroup=1000',
-        'udev.discovery.host.udev=/run/udev',
-      ],
-    ],
-    [
-      [
-        ...onvif,
-        'onvif.configuration.brokerPod.image.repository=ghcr.io/deislabs/akri/onvif-video-broker',
-        'onvif.configuration.brokerPod.image.tag=latest',
-        'onvif.configuration.discoveryDetails.ipAddresses.action=Exclude',
-        'onvif.configuration.discoveryDetails.ipAddresses.items[0]=10.0.0.1',
-        'onvif.configuration.discoveryDetails.scopes.action=Include',
-        'onvif.configuration.discoveryDetails.macAddresses.action=Exclude',
-        'onvif.configuration.discoveryDetails.discoveryTimeoutSeconds=2',
-        'onvif.configuration.capacity=3',
-      ],
-    ],
-    [
-      [
-        ...onvif,
-        'onvif.configuration.discoveryProperties[0].name=device_credential_list',
-        `${secret}.name=onvif-auth-secret`,
-        `${secret}.namespace=default`,
-        `${secret}.key=device_credential_list`,
-        `${secret}.optional=false`,
-        'onvif.configuration.discoveryProperties[1].name=attempts',
-        'onvif.configuration.discoveryProperties[1].value=5',
-        'onvif.configuration.brokerProperties.CREDENTIAL_DIRECTORY=/etc/credential_directory',
-        `${mount}.name=credentials`,
-        `${mount}.mountPath=/etc/credential_directory`,
-        `${mount}.readOnly=true`,
-        `${volume}.name=credentials`,
-        `${volume}.secret.secretName=onvif-auth-secret`,
-      ],
-    ],
-    [
-      [
-        ...opcua,
-        'opcua.configuration.name=akri-opcua-monitoring',
-        'opcua.configuration.brokerPod.image.repository=nginx',
-        'opcua.configuration.brokerProperties.IDENTIFIER=Thermometer_Temperature',
-        'opcua.configuration.brokerProperties.NAMESPACE_INDEX=2',
-        'opcua.configuration.discoveryDetails.discoveryUrls[0]=opc.tcp://10.1.2.3:4840/',
-        'opcua.configuration.discoveryDetails.discoveryUrls[1]=opc.tcp://10.1.3.4:4840/',
-        'opcua.configuration.discoveryDetails.applicationNames.action=Include',
-        'opcua.configuration.discoveryDetails.applicationNames.items[0]=Go Tar Heels!',
-        'opcua.configuration.mountCertificates=true',
-      ],
-    ],
-    [
-      [
-        ...echo,
-        'debugEcho.discovery.enabled=true',
-        'debugEcho.configuration.brokerPod.image.repository=nginx',
-        'debugEcho.configuration.brokerPod.image.tag=stable-alpine',
-        'debugEcho.configuration.shared=false',
-      ],
-    ],
-    [
-      [
-        ...echo,
-        'agent.full=true',
-        'debugEcho.configuration.brokerJob.image.repository=busybox',
-        'debugEcho.configuration.brokerJob.command[0]=sh',
-        'debugEcho.configuration.brokerJob.command[1]=-c',
-        "debugEcho.configuration.brokerJob.command[2]=echo 'Hello World'",
-        'debugEcho.configuration.brokerJob.backoffLimit=3',
-        'debugEcho.configuration.brokerJob.ttlSecondsAfterFinished=60',
-      ],
-    ],
-    [custom, [/^custom\.discovery\.enabled: true: .* agent\.handlerAccess$/]],
-    [
-      [...custom, 'agent.handlerAccess.mounts[0]=http=/x', 'custom.brokerPod.image.repository=a'],
-      [/^custom\.brokerPod: .*: set custom\.configuration\.brokerPod$/],
-    ],
-    [
-      ['onvif.enabled=true', 'udev.enabled=true', `udev.udevRules[0]=${video}`],
-      [/^onvif\.enabled: true: /, /^udev\.enabled: true: /, /^udev\.udevRules: /],
-    ],
-    [
-      [
-        'onvif.configuration.enabled=true',
-        'onvif.configuration.discoveryDetails.scope.action=Include',
-      ],
-      [/^onvif\.configuration\.discoveryDetails\.scope: /],
-    ],
-    [['onvif.instanceService.targetPort=90'], [/^onvif\.instanceService: /]],
-    [
-      [
-        'agent.image.repository=ghcr.io/me/agent',
-        'agent.image.tag=v1-amd64',
-        'controller.image.repository=ghcr.io/project-akri/akri/controller',
-        'controller.image.tag=v0.13.8',
-      ],
-      [/^controller\.image\.tag: this is an image of the existing system/],
-    ],
-    [['agent.image.tag=v0.12.20'], [/^agent\.image\.tag: this is an image of the existing/]],
-    [
-      [
-        ...['agent', 'controller', 'webhookConfiguration', 'debugEcho.discovery'].flatMap(local),
-        'debugEcho.discovery.enabled=true',
-        'agent.allowDebugEcho=true',
-      ],
-    ],
-    [['udev.discovery.enabled=true', ...local('udev.discovery')]],
-  ]
-  const documented = lines.map(([values, warnings = []]) => ({ values, warnings }))
-  it.each(documented)('install with the --set line $values', async ({ values, warnings }) => {
-    const options = values.flatMap((value) => ['--set', value])
-    expect(await warningsOf({}, ...options)).toEqual(
-      warnings.map((warning) => expect.stringMatching(warning)),
-    )
-    // The same beside the complete default values file. Helm cannot set a part of a value that a
-    // file sets to null.
-    const objects = await render(nested(rows.flatMap(withoutNull)), 'akri', options)
-    expect(objects.length).toBeGreaterThan(0)
-  })
-
-  it('are the same for Helm 3 and for Helm 4, also beside --set lines', async ({ skip }) => {
+  it('are the same for Helm 3 and for Helm 4', async ({ skip }) => {
     const lacks = HELMS.map(missingHelm).find((reason) => reason !== undefined)
     skip(lacks !== undefined, lacks)
-    const isSame = async (values: Values, options: readonly string[] = []) => {
-      const [third = [], fourth = []] = await Promise.all(
-        HELMS.map((helm) => render(values, 'akri', options, helm)),
-      )
-      expect(third, options.join(' ')).not.toEqual([])
-      expect(byName(third), options.join(' ')).toEqual(byName(fourth))
-    }
-    await isSame(existingDefaults)
-    for (const { values } of documented) {
-      const file = nested(rows.flatMap(withoutNull))
-      await isSame(
-        file,
-        values.flatMap((value) => ['--set', value]),
-      )
-    }
+    const [third = [], fourth = []] = await Promise.all(
+      HELMS.map((helm) => render(existingDefaults, 'akri', [], helm)),
+    )
+    expect(third).not.toEqual([])
+    expect(byName(third)).toEqual(byName(fourth))
   })
 
   it('leave the webhook out of a release of Configurations alone', async () => {
     const set = (...values: readonly string[]) => values.flatMap((value) => ['--set', value])
     const kinds = async (...values: readonly string[]) =>
       (await render({}, 'akri', set(...values))).map(({ kind }) => kind)
+    const apart = ['controller', 'agent', 'rbac'].map((name) => `${name}.enabled=false`)
     expect(await kinds(...apart, 'onvif.configuration.enabled=true')).toEqual(['Configuration'])
     const withAgent = await kinds('rbac.enabled=false')
     expect(withAgent).toContain('ServiceAccount')

@@ -5,10 +5,10 @@ import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { loadAll } from 'js-yaml'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, expect, it } from 'vitest'
 import builtIn from '../../handlers/built-in.json' with { type: 'json' }
+import { describeUnless } from '../support/unless.js'
 import { chartYaml, type KubernetesObject, missingForChart, render, type Values } from './chart.js'
-import { kustomize } from './kustomize.js'
 import { nested } from './workloads.js'
 
 const run = promisify(execFile)
@@ -57,109 +57,88 @@ const SMALL_IMAGES: [string, unknown][] = [
 ]
 const APART = HANDLERS.map((name): [string, unknown] => [`${name}.discovery.enabled`, true])
 
-describe.skipIf(missing !== undefined)(
-  `the images${missing === undefined ? '' : ` (${missing})`}`,
-  () => {
-    let trees: string
-    beforeAll(async () => {
-      trees = await mkdtemp(path.join(os.tmpdir(), 'akri-images-'))
-      await run(process.execPath, [path.join(root, 'scripts/image-trees.mjs'), trees])
-    })
-    afterAll(() => rm(trees, { recursive: true, force: true }))
+describeUnless(missing, 'the images', () => {
+  let trees: string
+  beforeAll(async () => {
+    trees = await mkdtemp(path.join(os.tmpdir(), 'akri-images-'))
+    await run(process.execPath, [path.join(root, 'scripts/image-trees.mjs'), trees])
+  })
+  afterAll(() => rm(trees, { recursive: true, force: true }))
 
-    /** The files that a container starts or loads, and that the tree of a target lacks. */
-    function lackingIn(target: string, { command, env = [] }: Container): string[] {
-      const [, program = '/app/akri-agent.js', ...args] = command ?? []
-      const handlers = env.flatMap(({ name, value }) =>
-        name === 'AKRI_HANDLERS' ? (value ?? '').split(',') : [],
+  /** The files that a container starts or loads, and that the tree of a target lacks. */
+  function lackingIn(target: string, { command, env = [] }: Container): string[] {
+    const [, program = '/app/akri-agent.js', ...args] = command ?? []
+    const handlers = env.flatMap(({ name, value }) =>
+      name === 'AKRI_HANDLERS' ? (value ?? '').split(',') : [],
+    )
+    return [
+      path.resolve('/app', program),
+      ...[...args, ...handlers]
+        .filter((name) => name.startsWith('@akrijs/'))
+        .map((name) => `/app/node_modules/${name}/package.json`),
+    ].filter((file) => !existsSync(path.join(trees, target, file)))
+  }
+
+  it.each<[string, [string, unknown][]]>([
+    ['handlers in the agent', []],
+    ['handlers apart', APART],
+    ['handlers apart, each in a process', [...APART, ['discovery.oneProcess', false]]],
+  ])('of single programs have all that the chart starts in them: %s', async (_, values) => {
+    const containers = containersOf(await render(nested([...SMALL_IMAGES, ...values])))
+    const targets = containers.map(([, container]) => {
+      const name = /^example\.org\/([\w-]+):/.exec(container.image)?.[1]
+      const [target] = Object.keys(TARGETS).filter(
+        (target) => target !== 'common' && nameOf(target) === name,
       )
-      return [
-        path.resolve('/app', program),
-        ...[...args, ...handlers]
-          .filter((name) => name.startsWith('@akrijs/'))
-          .map((name) => `/app/node_modules/${name}/package.json`),
-      ].filter((file) => !existsSync(path.join(trees, target, file)))
+      return target ?? expect.fail(`no target of ${container.image}`)
+    })
+    const small = values.length === 0 ? [] : ['handlers']
+    expect([...new Set(targets)].sort()).toEqual(['agent', 'controller', ...small, 'webhook'])
+    containers.forEach(([name, container], index) => {
+      expect([name, lackingIn(targets[index] ?? '', container)]).toEqual([name, []])
+    })
+    // The hook is one of them, so the image of the controller has the program of the hook.
+    expect(containers.map(([, { command = [] }]) => command[1])).toContain('/app/akri-cleanup.js')
+  })
+
+  it('with all handlers have what agent.full starts, and the small one lacks it', async () => {
+    const containers = containersOf(await render({ agent: { full: true } }))
+    for (const [name, container] of containers)
+      expect([name, lackingIn('all', container)]).toEqual([name, []])
+    const agent = containers.find(([name]) => name === 'akri-agent-daemonset')?.[1]
+    expect(lackingIn('agent', agent ?? expect.fail('no agent'))).toHaveLength(HANDLERS.length - 2)
+    // A value names the image with all handlers beside the small one.
+    const fullRepository = `example.org/${nameOf('all')}`
+    const values = { agent: { full: true, image: { ...image('agent'), fullRepository } } }
+    const [full] = containersOf(await render(values)).filter(
+      ([name]) => name === 'akri-agent-daemonset',
+    )
+    expect(full?.[1].image).toBe(`${fullRepository}:${chartYaml.appVersion}`)
+  })
+
+  it('of a released chart are those of its registry, also if a value names a part', async () => {
+    const released = path.join(trees, 'chart')
+    const script = path.join(root, 'scripts/released-chart.mjs')
+    const env = { ...process.env, SOURCE: 'https://github.com/example/akri' }
+    await run(process.execPath, [script, released, 'ghcr.io/example'], { env })
+    const imagesOf = async (...options: string[]) => {
+      const { stdout } = await run('helm', [
+        ...['template', 'akri', path.join(released, 'akri'), '--kube-version', '1.34.0'],
+        ...options,
+      ])
+      const objects = (loadAll(stdout) as (KubernetesObject | null)[]).filter((one) => one !== null)
+      return [...new Set(containersOf(objects).map(([, container]) => container.image))]
     }
-
-    it.each<[string, [string, unknown][]]>([
-      ['handlers in the agent', []],
-      ['handlers apart', APART],
-      ['handlers apart, each in a process', [...APART, ['discovery.oneProcess', false]]],
-    ])('of single programs have all that the chart starts in them: %s', async (_, values) => {
-      const containers = containersOf(await render(nested([...SMALL_IMAGES, ...values])))
-      const targets = containers.map(([, container]) => {
-        const name = /^example\.org\/([\w-]+):/.exec(container.image)?.[1]
-        const [target] = Object.keys(TARGETS).filter(
-          (target) => target !== 'common' && nameOf(target) === name,
-        )
-        return target ?? expect.fail(`no target of ${container.image}`)
-      })
-      const small = values.length === 0 ? [] : ['handlers']
-      expect([...new Set(targets)].sort()).toEqual(['agent', 'controller', ...small, 'webhook'])
-      containers.forEach(([name, container], index) => {
-        expect([name, lackingIn(targets[index] ?? '', container)]).toEqual([name, []])
-      })
-      // The hook is one of them, so the image of the controller has the program of the hook.
-      expect(containers.map(([, { command = [] }]) => command[1])).toContain('/app/akri-cleanup.js')
+    const enabled = HANDLERS.flatMap((name) => ['--set', `${name}.discovery.enabled=true`])
+    const name = `ghcr.io/example/${nameOf('all')}`
+    expect(await imagesOf(...enabled)).toEqual([`${name}:${chartYaml.appVersion}`])
+    const tags = PROGRAMS.flatMap((program) => {
+      const at = HANDLERS.includes(program) ? `${program}.discovery` : program
+      return ['--set', `${at}.image.tag=next`]
     })
-
-    it('with all handlers have what agent.full starts, and the small one lacks it', async () => {
-      const containers = containersOf(await render({ agent: { full: true } }))
-      for (const [name, container] of containers)
-        expect([name, lackingIn('all', container)]).toEqual([name, []])
-      const agent = containers.find(([name]) => name === 'akri-agent-daemonset')?.[1]
-      expect(lackingIn('agent', agent ?? expect.fail('no agent'))).toHaveLength(HANDLERS.length - 2)
-      // A value names the image with all handlers beside the small one.
-      const fullRepository = `example.org/${nameOf('all')}`
-      const values = { agent: { full: true, image: { ...image('agent'), fullRepository } } }
-      const [full] = containersOf(await render(values)).filter(
-        ([name]) => name === 'akri-agent-daemonset',
-      )
-      expect(full?.[1].image).toBe(`${fullRepository}:${chartYaml.appVersion}`)
-    })
-
-    it.each([
-      ['agent', 'agent'],
-      ['controller', 'controller'],
-      ['webhook', 'webhook'],
-      ['handlers/onvif', 'handlers'],
-      ['handlers/opcua', 'handlers'],
-      ['handlers/network', 'handlers'],
-      ['all-handlers', 'all'],
-    ])('have what the manifests of %s start, in the target %s too', (folder, target) => {
-      const containers = containersOf(kustomize(path.join(root, 'deploy/manifests', folder)))
-      expect(containers.length).toBeGreaterThan(0)
-      for (const [name, container] of containers)
-        for (const each of ['all', target])
-          expect([name, each, lackingIn(each, container)]).toEqual([name, each, []])
-    })
-
-    it('of a released chart are those of its registry, also if a value names a part', async () => {
-      const released = path.join(trees, 'chart')
-      const script = path.join(root, 'scripts/released-chart.mjs')
-      const env = { ...process.env, SOURCE: 'https://github.com/example/akri' }
-      await run(process.execPath, [script, released, 'ghcr.io/example'], { env })
-      const imagesOf = async (...options: string[]) => {
-        const { stdout } = await run('helm', [
-          ...['template', 'akri', path.join(released, 'akri'), '--kube-version', '1.34.0'],
-          ...options,
-        ])
-        const objects = (loadAll(stdout) as (KubernetesObject | null)[]).filter(
-          (one) => one !== null,
-        )
-        return [...new Set(containersOf(objects).map(([, container]) => container.image))]
-      }
-      const enabled = HANDLERS.flatMap((name) => ['--set', `${name}.discovery.enabled=true`])
-      const name = `ghcr.io/example/${nameOf('all')}`
-      expect(await imagesOf(...enabled)).toEqual([`${name}:${chartYaml.appVersion}`])
-      const tags = PROGRAMS.flatMap((program) => {
-        const at = HANDLERS.includes(program) ? `${program}.discovery` : program
-        return ['--set', `${at}.image.tag=next`]
-      })
-      expect(await imagesOf(...enabled, ...tags)).toEqual([`${name}:next`])
-      expect(await imagesOf('--set', 'image=null')).toEqual([`${name}:${chartYaml.appVersion}`])
-      const { status } = spawnSync(process.execPath, [script, released, 'ghcr.io/a b'], { env })
-      expect(status).toBe(1)
-    })
-  },
-)
+    expect(await imagesOf(...enabled, ...tags)).toEqual([`${name}:next`])
+    expect(await imagesOf('--set', 'image=null')).toEqual([`${name}:${chartYaml.appVersion}`])
+    const { status } = spawnSync(process.execPath, [script, released, 'ghcr.io/a b'], { env })
+    expect(status).toBe(1)
+  })
+})

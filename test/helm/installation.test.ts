@@ -1,7 +1,8 @@
 import { spawnSync } from 'node:child_process'
 import path from 'node:path'
 import { valueAt } from '@akrijs/runtime'
-import { describe, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
+import { describeUnless } from '../support/unless.js'
 import {
   CHART,
   customResources,
@@ -131,9 +132,7 @@ it.each(installations)('%s: no foreign answer on a port of the node ends a Pod',
   }
 })
 
-const title = `the chart${missingForChart === undefined ? '' : ` (${missingForChart})`}`
-
-describe.skipIf(missingForChart !== undefined)(title, () => {
+describeUnless(missingForChart, 'the chart', () => {
   it('passes the checks of helm lint', async () => {
     const { status, stdout } = spawnSync('helm', ['lint', '--strict', CHART], { encoding: 'utf8' })
     expect([status, stdout]).toEqual([0, expect.stringContaining('0 chart(s) failed')])
@@ -144,13 +143,6 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     const wanted = byName(manifests.map(withoutRules))
     const found = byName([...(await installed(values)).map(withoutHelm), ...customResources()])
     expect(found).toEqual(wanted)
-  })
-
-  it.each(installations)('%s has no two objects of one kind and name', (_name, folders) => {
-    // kustomize moves them to one namespace.
-    const objects = folders.flatMap((folder) => kustomize(path.join(MANIFESTS, folder)))
-    const names = objects.map(({ kind, metadata }) => `${kind} ${metadata.name}`)
-    expect(names).toEqual([...new Set(names)])
   })
 
   it('installs into any namespace, also if its name looks like a number', async () => {
@@ -199,21 +191,5 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       { rbac: off },
     ])
       expect((await render(values)).filter(({ metadata }) => isHook(metadata))).toEqual([])
-  })
-
-  it('has the names and the selector labels of the existing chart', async () => {
-    const objects = await render({ ...bothHandlers, discovery: { oneProcess: false } })
-    const names = objects.flatMap(({ kind, metadata }) =>
-      kind === 'DaemonSet' || kind === 'Deployment'
-        ? [[metadata.name, metadata.labels?.['app.kubernetes.io/name']]]
-        : [],
-    )
-    expect(Object.fromEntries(names)).toEqual({
-      'akri-agent-daemonset': 'akri-agent',
-      'akri-controller-deployment': 'akri-controller',
-      'akri-onvif-discovery-daemonset': 'akri-onvif-discovery',
-      'akri-opcua-discovery-daemonset': 'akri-opcua-discovery',
-      'akri-webhook-configuration': 'akri-webhook',
-    })
   })
 })

@@ -1,8 +1,14 @@
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import path from 'node:path'
 import { load, loadAll } from 'js-yaml'
-import type { PatchOperation } from '../manifests/json-patch.js'
 import type { KubernetesObject } from './chart.js'
+
+/** The part of RFC 6902 that the manifests use. */
+export interface PatchOperation {
+  readonly op: string
+  readonly path: string
+  readonly value: unknown
+}
 
 interface Kustomization {
   readonly resources?: readonly string[]
@@ -51,7 +57,8 @@ function apply(object: unknown, patch: readonly PatchOperation[]): void {
         throw new Error(`${pointer} is not ${JSON.stringify(value)}`)
     } else if (op === 'remove' && Reflect.has(at, last)) Reflect.deleteProperty(at, last)
     else if (op === 'add' && last === '-' && Array.isArray(at)) at.push(value)
-    else if (op === 'replace' || (op === 'add' && !Array.isArray(at))) Reflect.set(at, last, value)
+    else if (op === 'replace' ? Reflect.has(at, last) : op === 'add' && !Array.isArray(at))
+      Reflect.set(at, last, value)
     else throw new Error(`${op} ${pointer} is not known here`)
   }
 }

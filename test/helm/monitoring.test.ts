@@ -1,13 +1,13 @@
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { load } from 'js-yaml'
-import { describe, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
+import { describeUnless } from '../support/unless.js'
 import { CHART, missingForChart, render } from './chart.js'
 
 const read = (name: string) => readFileSync(path.join(CHART, 'monitoring', name), 'utf8')
-const reason = missingForChart === undefined ? '' : ` (${missingForChart})`
 
-describe.skipIf(missingForChart !== undefined)(`monitoring by the chart${reason}`, () => {
+describeUnless(missingForChart, 'monitoring by the chart', () => {
   const found = async (prometheus: object, kind: string, name: string) =>
     (await render({ prometheus })).find(
       (object) => object.kind === kind && object.metadata.name === name,

@@ -2,13 +2,13 @@ import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { Ajv } from 'ajv'
 import { load } from 'js-yaml'
-import { describe, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
+import { describeUnless } from '../support/unless.js'
 import { missingForChart, render } from './chart.js'
 
 const directory = process.env.AKRI_TEST_PROMETHEUS_OPERATOR ?? ''
 const missing =
   directory === '' ? 'needs AKRI_TEST_PROMETHEUS_OPERATOR, a directory' : missingForChart
-const reason = missing === undefined ? '' : ` (${missing})`
 
 interface CustomResource {
   readonly spec: {
@@ -39,7 +39,7 @@ const everything = {
   udev: { discovery: { enabled: true } },
 }
 
-describe.skipIf(missing !== undefined)(`the Prometheus operator's schemas${reason}`, () => {
+describeUnless(missing, "the Prometheus operator's schemas", () => {
   const ajv = new Ajv({ strict: false, validateFormats: false })
   const validators = () =>
     new Map(

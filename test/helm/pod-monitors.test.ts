@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest'
-import { z } from 'zod'
 import builtIn from '../../handlers/built-in.json' with { type: 'json' }
 import { type KubernetesObject, render, type Values } from './chart.js'
 import { HELMS, missingHelm } from './programs.js'
@@ -30,55 +29,45 @@ const CASES: readonly (readonly [name: string, values: Values])[] = [
   ],
 ]
 
-const containerPort = z.object({ name: z.string(), containerPort: z.number() })
-const variable = z.object({ name: z.string(), value: z.string().optional() })
-const container = z.object({
-  env: z.array(variable).default([]),
-  ports: z.array(containerPort).default([]),
-  readinessProbe: z
-    .object({ httpGet: z.object({ port: z.string(), scheme: z.literal('HTTP').optional() }) })
-    .optional(),
-})
-const workload = z.object({
-  metadata: z.object({ name: z.string(), namespace: z.literal(NAMESPACE) }),
-  spec: z.object({
-    template: z.object({
-      metadata: z.object({ labels: z.record(z.string(), z.string()).default({}) }).default({
-        labels: {},
-      }),
-      spec: z.object({ containers: z.tuple([container]) }),
-    }),
-  }),
-})
-/** Without a selector of namespaces, a monitor selects in its namespace. */
-const monitor = z.strictObject({
-  apiVersion: z.literal('monitoring.coreos.com/v1'),
-  kind: z.literal('PodMonitor'),
-  metadata: z.object({ name: z.string(), namespace: z.literal(NAMESPACE) }),
-  spec: z.strictObject({
-    selector: z.strictObject({ matchLabels: z.record(z.string(), z.string()) }),
-    podMetricsEndpoints: z.tuple([z.strictObject({ port: z.string(), path: z.string() })]),
-  }),
-})
+interface Container {
+  readonly env?: readonly { readonly name: string; readonly value?: string }[]
+  readonly ports?: readonly { readonly name: string; readonly containerPort: number }[]
+  readonly readinessProbe?: {
+    readonly httpGet: { readonly port: string; readonly scheme?: string }
+  }
+}
+interface Workload extends KubernetesObject {
+  readonly spec: {
+    readonly template: {
+      readonly metadata?: { readonly labels?: Readonly<Record<string, string>> }
+      readonly spec: { readonly containers: readonly [Container] }
+    }
+  }
+}
+interface Monitor extends KubernetesObject {
+  readonly spec: {
+    readonly selector: { readonly matchLabels: Readonly<Record<string, string>> }
+    readonly podMetricsEndpoints: readonly [{ readonly port: string; readonly path: string }]
+  }
+}
 
 /** The ports that Prometheus scrapes, by the names of the workloads. */
 function scrapes(objects: readonly KubernetesObject[]) {
-  const pods = objects
-    .filter(({ kind }) => /^(DaemonSet|Deployment|Job|CronJob)$/.test(kind))
-    .map((object) => workload.parse(object))
-  const monitors = objects
-    .filter(({ kind }) => kind === 'PodMonitor')
-    .map((object) => monitor.parse(object))
-  const found = monitors.flatMap(({ metadata: { name }, spec }) => {
+  const of = (kind: RegExp) => objects.filter((object) => kind.test(object.kind))
+  const pods = of(/^(DaemonSet|Deployment|Job|CronJob)$/) as Workload[]
+  const found = (of(/^PodMonitor$/) as Monitor[]).flatMap(({ metadata, spec }) => {
+    // Without a selector of namespaces, a monitor selects in its namespace.
+    expect(metadata.namespace).toBe(NAMESPACE)
+    expect(Object.keys(spec).sort()).toEqual(['podMetricsEndpoints', 'selector'])
     const labels = Object.entries(spec.selector.matchLabels)
     const selected = pods.filter(({ spec: { template } }) =>
-      labels.every(([label, value]) => template.metadata.labels[label] === value),
+      labels.every(([label, value]) => template.metadata?.labels?.[label] === value),
     )
-    expect(selected, `Pods of ${name}`).not.toEqual([])
+    expect(selected, `Pods of ${metadata.name}`).not.toEqual([])
     const [endpoint] = spec.podMetricsEndpoints
     return selected.flatMap((pod) =>
       // A Pod without the port is no target.
-      portsOf(pod).flatMap((port) =>
+      (containerOf(pod).ports ?? []).flatMap((port) =>
         port.name === endpoint.port ? [{ pod, port, path: endpoint.path }] : [],
       ),
     )
@@ -86,11 +75,9 @@ function scrapes(objects: readonly KubernetesObject[]) {
   return { pods, found }
 }
 
-type Workload = z.infer<typeof workload>
 const containerOf = ({ spec }: Workload) => spec.template.spec.containers[0]
-const portsOf = (pod: Workload) => containerOf(pod).ports
 const metricsPort = (pod: Workload) =>
-  containerOf(pod).env.find(({ name }) => name === 'METRICS_PORT')?.value
+  containerOf(pod).env?.find(({ name }) => name === 'METRICS_PORT')?.value
 
 describe.for(HELMS)('PodMonitors of the chart, by %s', (helm) => {
   const lacks = missingHelm(helm)
@@ -109,7 +96,8 @@ describe.for(HELMS)('PodMonitors of the chart, by %s', (helm) => {
         expect(path).toBe('/metrics')
         expect(metricsPort(pod), pod.metadata.name).toBe(String(port.containerPort))
         // The kubelet asks the same port by HTTP, so the scheme is right.
-        expect(containerOf(pod).readinessProbe?.httpGet.port).toBe(port.name)
+        const { port: probed, scheme = 'HTTP' } = containerOf(pod).readinessProbe?.httpGet ?? {}
+        expect([probed, scheme]).toEqual([port.name, 'HTTP'])
       }
     })
 

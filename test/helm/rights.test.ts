@@ -17,11 +17,6 @@ const MANIFESTS = [
   'handlers/network',
 ]
 
-/** Each handler in a DaemonSet. */
-const handlers = Object.fromEntries(
-  builtIn.handlers.map(({ name }) => [name, { discovery: { enabled: true } }]),
-)
-
 interface Role extends KubernetesObject {
   readonly rules: readonly {
     readonly apiGroups: readonly string[]
@@ -98,20 +93,6 @@ describe('the table of rights in docs/operators.md', () => {
     expect(documentedRights()).toEqual(rightsIn(manifests([...MANIFESTS, 'read-secrets'])))
   })
 
-  it.skipIf(missingForChart !== undefined)(
-    `has every right of the chart${missingForChart === undefined ? '' : ` (${missingForChart})`}`,
-    async () => {
-      const objects = await render({
-        // Its rights exist only before an uninstall: docs/helm.md.
-        cleanupHook: { enabled: false },
-        agent: { full: true, nodeRestriction: true },
-        ...handlers,
-      })
-      const readSecrets = manifests(['read-secrets'])
-      expect(documentedRights()).toEqual(rightsIn([...objects, ...readSecrets]))
-    },
-  )
-
   it('has no right to create Secrets or tokens, to bind or to act as another', () => {
     for (const right of rightsIn(manifests([...MANIFESTS, 'read-secrets']))) {
       expect(right).not.toMatch(/ secrets {2}(create|update|patch|delete)$/)
@@ -141,32 +122,25 @@ describe('the table of rights in docs/operators.md', () => {
     return Object.fromEntries(accounts)
   }
 
-  it('holds for all programs: no other Pod has a token', () => {
-    expect(accountsOf(manifests(MANIFESTS))).toEqual({
-      'akri-agent-daemonset': 'akri-agent-sa',
-      'akri-controller-deployment': 'akri-controller-sa',
-      'akri-webhook-configuration': 'akri-webhook-sa',
-      'akri-onvif-discovery-daemonset': 'none',
-      'akri-opcua-discovery-daemonset': 'none',
-      'akri-network-discovery-daemonset': 'none',
-    })
-  })
-
-  it.skipIf(missingForChart !== undefined)('holds for all Pods of the chart', async () => {
-    const custom = { discovery: { enabled: true, image: { repository: 'handler' } } }
-    const values = { ...handlers, custom, discovery: { oneProcess: false } }
-    expect(accountsOf(await render(values))).toEqual({
-      'akri-agent-daemonset': 'akri-agent-sa',
-      'akri-controller-deployment': 'akri-controller-sa',
-      'akri-webhook-configuration': 'akri-webhook-sa',
-      'akri-cleanup': 'akri-helm-cleanup-hook-sa',
-      'akri-custom-discovery-daemonset': 'none',
-      ...Object.fromEntries(
-        builtIn.handlers.map(({ folder }) => [
-          `akri-${path.basename(folder)}-discovery-daemonset`,
-          'none',
-        ]),
-      ),
-    })
-  })
+  it.skipIf(missingForChart !== undefined)(
+    'holds for all programs: no other Pod has a token',
+    async () => {
+      const handlers = builtIn.handlers.map(({ name }) => [name, { discovery: { enabled: true } }])
+      const custom = { discovery: { enabled: true, image: { repository: 'handler' } } }
+      const values = { ...Object.fromEntries(handlers), custom, discovery: { oneProcess: false } }
+      const together = manifests(['handlers/network'])
+      expect(accountsOf([...(await render(values)), ...together])).toEqual({
+        'akri-agent-daemonset': 'akri-agent-sa',
+        'akri-controller-deployment': 'akri-controller-sa',
+        'akri-webhook-configuration': 'akri-webhook-sa',
+        'akri-cleanup': 'akri-helm-cleanup-hook-sa',
+        'akri-custom-discovery-daemonset': 'none',
+        ...Object.fromEntries(
+          ['network', ...builtIn.handlers.map(({ folder }) => path.basename(folder))].map(
+            (name) => [`akri-${name}-discovery-daemonset`, 'none'],
+          ),
+        ),
+      })
+    },
+  )
 })

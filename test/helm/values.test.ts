@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { load } from 'js-yaml'
-import { describe, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import builtIn from '../../handlers/built-in.json' with { type: 'json' }
+import { describeUnless } from '../support/unless.js'
 import { changesOf } from './changes.js'
 import { missingForChart, notesOf, readChart, render, type Values } from './chart.js'
 import { HELMS, missingHelm } from './programs.js'
@@ -68,33 +69,17 @@ function pathsOf(values: Values): string[] {
   })
 }
 
-const title = `values of the chart${missingForChart === undefined ? '' : ` (${missingForChart})`}`
-
-describe.skipIf(missingForChart !== undefined)(title, () => {
+describeUnless(missingForChart, 'values of the chart', () => {
   // Versions of Helm use different words.
   it.each<readonly [name: string, values: Values]>([
     ['repository', { image: { repository: '' } }],
-    ['ful', { agent: { ful: true } }],
-    ['agents', { agents: {} }],
     ['AKRI_SLOT_GRAC', { agent: { env: { AKRI_SLOT_GRAC: 5 } } }],
     ['hostNetwork', { agent: { hostNetwork: 'true' } }],
-    ['camera', { agent: { nodeSelectors: { camera: ['a'] } } }],
-    ['tag', { agent: { image: { tag: 1.0 } } }],
     ['logLevel', { agent: { logLevel: 'trace' } }],
-    ['metricsPort', { agent: { metricsPort: 70_000 } }],
     ['discoveryHandlers', { agent: { host: { discoveryHandlers: 'var/lib' } } }],
     ['memoryLimit', { agent: { resources: { memoryLimit: '320MB' } } }],
-    ['oprator', { agent: { tolerations: [{ oprator: 'Exists' }] } }],
-    ['brokerInfoSize', { agent: { brokerInfoSize: '64M' } }],
-    ['replicas', { controller: { replicas: 0 } }],
-    ['digest', { image: { digest: 'sha256:12' } }],
     ['failurePolicy', { webhookConfiguration: { failurePolicy: 'fail' } }],
-    ['compatibility', { compatibility: 'akri-0.12' }],
-    ['enabled', { udev: { discovery: { enabled: 'yes' } } }],
-    ['udevRules', { udev: { configuration: { udevRules: [] } } }],
     ['permissions', { udev: { configuration: { discoveryDetails: { permissions: 'rwx' } } } }],
-    ['scopess', { onvif: { configuration: { discoveryDetails: { scopess: {} } } } }],
-    ['capacity', { opcua: { configuration: { capacity: 1.5 } } }],
     ['mounts', { agent: { handlerAccess: { mounts: ['/x'] } } }],
     ...['a'.repeat(16), 'a--b', '-a', 'a-', '8080', 'A', ''].map(
       (portName): readonly [string, Values] => ['portName', { prometheus: { portName } }],

@@ -8,7 +8,6 @@ export const ONVIF = 'akri-onvif-discovery-daemonset'
 export const OPCUA = 'akri-opcua-discovery-daemonset'
 const MDNS = 'akri-mdns-discovery-daemonset'
 const SSDP = 'akri-ssdp-discovery-daemonset'
-export const NETWORK = 'akri-network-discovery-daemonset'
 export const UDEV = 'akri-udev-discovery-daemonset'
 const DEBUG_ECHO = 'akri-debug-echo-discovery-daemonset'
 /** The programs by the names of their values. */

@@ -1,10 +1,11 @@
 import { execFile } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { load } from 'js-yaml'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, expect, it } from 'vitest'
+import { describeUnless } from '../support/unless.js'
 import { MANIFESTS } from './folder.js'
 
 // The script of the init container mounts the file system of reports. Each test runs the script in
@@ -31,16 +32,14 @@ const [container = expect.fail('the DaemonSet has no init container')] = (load(f
   .spec.template.spec.initContainers
 const [SIZE] = container.args
 
-const isRoot = process.getuid?.() === 0
-const needs = isRoot ? '' : ' (needs root)'
+const missing = process.getuid?.() === 0 ? [] : ['root']
 
-describe.skipIf(!isRoot)(`the init container of the agent${needs}`, () => {
+describeUnless(missing, 'the init container of the agent', () => {
   let directory: string
 
   beforeEach(() => {
     directory = mkdtempSync(path.join(os.tmpdir(), 'akri-init-'))
   })
-  afterEach(() => rmSync(directory, { recursive: true }))
 
   /**
    * What commands on a node print. `init SIZE` runs the init container.

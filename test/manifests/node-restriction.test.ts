@@ -1,8 +1,8 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { load, loadAll } from 'js-yaml'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { hasKubectl, kubectl } from '../e2e/support/kubectl.js'
 import { MANIFESTS } from './folder.js'
 
@@ -38,12 +38,6 @@ const policies = files
   .map((file) => read<Policy>('node-restriction', file))
 
 describe('deploy/manifests/node-restriction', () => {
-  it('is no part of deploy/manifests', () => {
-    expect(read<{ resources: string[] }>('kustomization.yaml').resources).not.toContain(
-      'node-restriction',
-    )
-  })
-
   it('applies to the account of the agent only', () => {
     const { metadata } = read<{ metadata: { name: string; namespace: string } }>(
       'agent/service-account.yaml',
@@ -70,7 +64,6 @@ describe('deploy/manifests/node-restriction', () => {
       const [, text = expect.fail('the docs have no replacement')] =
         /```yaml\n([^`]*\nreplacements:[^`]*)```/.exec(page) ?? []
       const directory = mkdtempSync(path.join(os.tmpdir(), 'akri-kustomize-'))
-      onTestFinished(() => rmSync(directory, { recursive: true }))
       writeFileSync(
         path.join(directory, 'kustomization.yaml'),
         text.replaceAll('../akri.js/deploy/manifests', path.relative(directory, MANIFESTS)),

@@ -3,17 +3,16 @@ interface Situation {
   readonly series: Readonly<Record<string, string>>
   /** Such as `10m`. */
   readonly at: string
-}
-
-interface FiringSituation extends Situation {
-  /** Labels of the alert besides its name and its severity. */
-  readonly labels: Readonly<Record<string, string>>
-  readonly summary: string
+  /** Labels of the alert besides those of all situations. */
+  readonly labels?: Readonly<Record<string, string>>
 }
 
 /** Situations in which an alert fires, and situations in which it does not. */
 export interface AlertCases {
-  readonly fires: readonly FiringSituation[]
+  /** Labels of the alert besides its name and its severity. */
+  readonly labels: Readonly<Record<string, string>>
+  readonly summary: string
+  readonly fires: readonly Situation[]
   readonly rests: readonly Situation[]
 }
 
@@ -52,14 +51,9 @@ const SILENCE = series('akri_api_silence_seconds', AGENT)
 /** The cases of each alert of the chart, in the order of the chart. Time begins at 0. */
 export const ALERT_CASES: Readonly<Record<string, AlertCases>> = {
   AkriDiskFull: {
-    fires: [
-      {
-        series: { [nodeProblem('DiskFull')]: '0x9 1x20' },
-        at: '24m',
-        labels: AGENT,
-        summary: 'A disk of the node of agent-1 is full',
-      },
-    ],
+    labels: AGENT,
+    summary: 'A disk of the node of agent-1 is full',
+    fires: [{ series: { [nodeProblem('DiskFull')]: '0x9 1x20' }, at: '24m' }],
     rests: [
       { series: { [nodeProblem('StateNotWritten')]: '0+1x30' }, at: '20m' },
       // It was full once.
@@ -67,25 +61,15 @@ export const ALERT_CASES: Readonly<Record<string, AlertCases>> = {
     ],
   },
   AkriStateNotWritten: {
-    fires: [
-      {
-        series: { [nodeProblem('StateNotWritten')]: '0x9 1x20' },
-        at: '24m',
-        labels: AGENT,
-        summary: 'agent-1 cannot write its state',
-      },
-    ],
+    labels: AGENT,
+    summary: 'agent-1 cannot write its state',
+    fires: [{ series: { [nodeProblem('StateNotWritten')]: '0x9 1x20' }, at: '24m' }],
     rests: [{ series: { [nodeProblem('DiskFull')]: '0+1x30' }, at: '20m' }],
   },
   AkriRegistrationFails: {
-    fires: [
-      {
-        series: { [registrations('failed')]: '0+1x40' },
-        at: '25m',
-        labels: AGENT,
-        summary: 'The kubelet of agent-1 registers no device plugins',
-      },
-    ],
+    labels: AGENT,
+    summary: 'The kubelet of agent-1 registers no device plugins',
+    fires: [{ series: { [registrations('failed')]: '0+1x40' }, at: '25m' }],
     rests: [
       { series: { [registrations('failed')]: '0+1x40' }, at: '12m' },
       { series: { [registrations('failed')]: '0+0.4x40' }, at: '40m' },
@@ -93,14 +77,9 @@ export const ALERT_CASES: Readonly<Record<string, AlertCases>> = {
     ],
   },
   AkriApiRequestsFail: {
-    fires: [
-      {
-        series: { [nodeProblem('ApiRequestFailed')]: '0+2x40' },
-        at: '25m',
-        labels: AGENT,
-        summary: 'Requests of agent-1 to the API server fail',
-      },
-    ],
+    labels: AGENT,
+    summary: 'Requests of agent-1 to the API server fail',
+    fires: [{ series: { [nodeProblem('ApiRequestFailed')]: '0+2x40' }, at: '25m' }],
     rests: [
       { series: { [nodeProblem('ApiRequestFailed')]: '0+2x40' }, at: '12m' },
       { series: { [nodeProblem('ApiRequestFailed')]: '0+0.8x40' }, at: '40m' },
@@ -108,28 +87,20 @@ export const ALERT_CASES: Readonly<Record<string, AlertCases>> = {
     ],
   },
   AkriApiSilent: {
-    fires: [
-      {
-        series: { [SILENCE]: '0+60x30' },
-        at: '15m',
-        labels: AGENT,
-        summary: 'agent-1 has heard nothing of the API server for minutes',
-      },
-    ],
+    labels: AGENT,
+    summary: 'agent-1 has heard nothing of the API server for minutes',
+    fires: [{ series: { [SILENCE]: '0+60x30' }, at: '15m' }],
     rests: [
       { series: { [SILENCE]: '0+60x30' }, at: '9m' },
       { series: { [SILENCE]: '300x30' }, at: '30m' },
     ],
   },
   AkriAgentSilent: {
+    labels: {},
+    summary: '2 nodes have reported devices, and have no agent',
     fires: [
-      {
-        // A replica that does not lead counts too.
-        series: { [silent('controller-1')]: '2x30', [silent('controller-2')]: '0x30' },
-        at: '10m',
-        labels: {},
-        summary: '2 nodes have reported devices, and have no agent',
-      },
+      // A replica that does not lead counts too.
+      { series: { [silent('controller-1')]: '2x30', [silent('controller-2')]: '0x30' }, at: '10m' },
     ],
     rests: [
       { series: { [silent('controller-1')]: '0 2x30' }, at: '10m' },
@@ -137,20 +108,12 @@ export const ALERT_CASES: Readonly<Record<string, AlertCases>> = {
     ],
   },
   AkriControllerNotLeading: {
+    labels: {},
+    summary: 'No replica of the controller leads',
     fires: [
-      {
-        series: { [leads('controller-1')]: '0x30', [leads('controller-2')]: '1 0x30' },
-        at: '10m',
-        labels: {},
-        summary: 'No replica of the controller leads',
-      },
-      {
-        // The last replica ended.
-        series: { [leads('controller-1')]: '1x5 stale' },
-        at: '12m',
-        labels: {},
-        summary: 'No replica of the controller leads',
-      },
+      { series: { [leads('controller-1')]: '0x30', [leads('controller-2')]: '1 0x30' }, at: '10m' },
+      // The last replica ended.
+      { series: { [leads('controller-1')]: '1x5 stale' }, at: '12m' },
     ],
     rests: [
       { series: { [leads('controller-1')]: '0x30', [leads('controller-2')]: '1x30' }, at: '30m' },
@@ -161,12 +124,12 @@ export const ALERT_CASES: Readonly<Record<string, AlertCases>> = {
     ],
   },
   AkriConfigurationProblem: {
+    labels: { ...DOOR, condition: 'Ready' },
+    summary: 'Ready of Configuration shop/doors is not True',
     fires: [
       {
         series: { [conditionProblem('Ready')]: '1x30', [conditionProblem('BrokersReady')]: '1x30' },
         at: '15m',
-        labels: { ...DOOR, condition: 'Ready' },
-        summary: 'Ready of Configuration shop/doors is not True',
       },
     ],
     rests: [
@@ -177,12 +140,12 @@ export const ALERT_CASES: Readonly<Record<string, AlertCases>> = {
     ],
   },
   AkriBrokersNotReady: {
+    labels: { ...DOOR, condition: 'BrokersReady' },
+    summary: 'Brokers of Configuration shop/doors are not ready',
     fires: [
       {
         series: { [conditionProblem('Ready')]: '1x30', [conditionProblem('BrokersReady')]: '1x30' },
         at: '15m',
-        labels: { ...DOOR, condition: 'BrokersReady' },
-        summary: 'Brokers of Configuration shop/doors are not ready',
       },
     ],
     rests: [
@@ -191,25 +154,23 @@ export const ALERT_CASES: Readonly<Record<string, AlertCases>> = {
     ],
   },
   AkriBrokerRestarts: {
+    labels: { configuration: 'doors' },
+    summary: 'Brokers of Configuration doors restart again and again',
     fires: ['pod', 'container'].map((what) => ({
       series: { [restarts(what)]: '0+0.3x40' },
       at: '30m',
-      labels: { configuration: 'doors', what },
-      summary: 'Brokers of Configuration doors restart again and again',
+      labels: { what },
     })),
     rests: [
       { series: { [restarts('pod')]: '0+0.1x40', [restarts('container')]: '0+0.1x40' }, at: '40m' },
     ],
   },
   AkriReconcileErrors: {
+    labels: OF_INSTANCES,
+    summary: 'controller-1 fails to reconcile objects of the kind Instance',
     fires: [
-      {
-        // The errors of a kind add up.
-        series: { [errors('transient')]: '0+0.6x40', [errors('bug')]: '0+0.6x40' },
-        at: '35m',
-        labels: OF_INSTANCES,
-        summary: 'controller-1 fails to reconcile objects of the kind Instance',
-      },
+      // The errors of a kind add up.
+      { series: { [errors('transient')]: '0+0.6x40', [errors('bug')]: '0+0.6x40' }, at: '35m' },
     ],
     rests: [
       { series: { [errors('transient')]: '0+0.6x40' }, at: '40m' },
@@ -217,20 +178,17 @@ export const ALERT_CASES: Readonly<Record<string, AlertCases>> = {
     ],
   },
   AkriQueueBacklog: {
-    fires: [
-      {
-        series: { [DEPTH]: '501x30' },
-        at: '15m',
-        labels: OF_INSTANCES,
-        summary: '501 objects of the kind Instance wait in controller-1',
-      },
-    ],
+    labels: OF_INSTANCES,
+    summary: '501 objects of the kind Instance wait in controller-1',
+    fires: [{ series: { [DEPTH]: '501x30' }, at: '15m' }],
     rests: [
       { series: { [DEPTH]: '501x30' }, at: '14m' },
       { series: { [DEPTH]: '500x30' }, at: '30m' },
     ],
   },
   AkriAllocationsRefused: {
+    labels: AGENT,
+    summary: 'agent-1 refuses devices to Pods',
     fires: [
       {
         // Those of both levels add up.
@@ -239,8 +197,6 @@ export const ALERT_CASES: Readonly<Record<string, AlertCases>> = {
           [allocations('configuration', 'refused')]: '0x9 3x20',
         },
         at: '24m',
-        labels: AGENT,
-        summary: 'agent-1 refuses devices to Pods',
       },
     ],
     rests: [
@@ -249,48 +205,35 @@ export const ALERT_CASES: Readonly<Record<string, AlertCases>> = {
     ],
   },
   AkriHandlerNotRegistered: {
-    fires: [
-      {
-        series: { [REGISTERED]: '0x30' },
-        at: '10m',
-        labels: OF_UDEV,
-        summary: 'Handler udev in udev-1 does not find the agent of its node',
-      },
-    ],
+    labels: OF_UDEV,
+    summary: 'Handler udev in udev-1 does not find the agent of its node',
+    fires: [{ series: { [REGISTERED]: '0x30' }, at: '10m' }],
     rests: [
       { series: { [REGISTERED]: '0x30' }, at: '9m' },
       { series: { [REGISTERED]: '1x30' }, at: '30m' },
     ],
   },
   AkriInternalError: {
-    fires: [
-      {
-        series: { [BUGS]: '0x9 1x70' },
-        at: '65m',
-        labels: AGENT,
-        summary: 'agent-1 has met a mistake in akri.js or in a handler',
-      },
-    ],
+    labels: AGENT,
+    summary: 'agent-1 has met a mistake in akri.js or in a handler',
+    fires: [{ series: { [BUGS]: '0x9 1x70' }, at: '65m' }],
     rests: [
       { series: { [BUGS]: '0x90' }, at: '90m' },
       { series: { [BUGS]: '0 1x90' }, at: '80m' },
     ],
   },
   AkriWebhookCertificateExpires: {
-    fires: [
-      {
-        series: { [EXPIRY]: '600000x90' },
-        at: '60m',
-        labels: WEBHOOK,
-        summary: 'The certificate of webhook-1 expires within a week',
-      },
-    ],
+    labels: WEBHOOK,
+    summary: 'The certificate of webhook-1 expires within a week',
+    fires: [{ series: { [EXPIRY]: '600000x90' }, at: '60m' }],
     rests: [
       { series: { [EXPIRY]: '600000x90' }, at: '59m' },
       { series: { [EXPIRY]: '620000x90' }, at: '90m' },
     ],
   },
   AkriWebhookFails: {
+    labels: { namespace: 'akri' },
+    summary: 'Reviews of the webhook fail',
     fires: ['undecided', 'failed'].map((outcome) => ({
       // The alert is that of all replicas.
       series: {
@@ -298,8 +241,6 @@ export const ALERT_CASES: Readonly<Record<string, AlertCases>> = {
         [reviews('webhook-2', outcome)]: '1x30',
       },
       at: '24m',
-      labels: { namespace: 'akri' },
-      summary: 'Reviews of the webhook fail',
     })),
     rests: [
       {

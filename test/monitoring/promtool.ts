@@ -1,5 +1,5 @@
 import { execFile, spawnSync } from 'node:child_process'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
@@ -33,15 +33,11 @@ export interface AlertTest {
  */
 export async function testRules(rules: unknown, tests: readonly AlertTest[]): Promise<void> {
   const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-rules-'))
-  try {
-    // Each JSON is YAML.
-    await writeFile(path.join(directory, 'rules.yaml'), JSON.stringify(rules))
-    const file = path.join(directory, 'tests.yaml')
-    await writeFile(file, JSON.stringify({ rule_files: ['rules.yaml'], tests: tests.map(testOf) }))
-    await run('promtool', ['test', 'rules', file])
-  } finally {
-    await rm(directory, { recursive: true, force: true })
-  }
+  // Each JSON is YAML.
+  await writeFile(path.join(directory, 'rules.yaml'), JSON.stringify(rules))
+  const file = path.join(directory, 'tests.yaml')
+  await writeFile(file, JSON.stringify({ rule_files: ['rules.yaml'], tests: tests.map(testOf) }))
+  await run('promtool', ['test', 'rules', file])
 }
 
 const testOf = ({ name, series, at, alerts }: AlertTest) => ({
