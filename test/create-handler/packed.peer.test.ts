@@ -7,6 +7,7 @@ import { SimulatedAgent } from '@akrijs/sdk/testing'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { LANGUAGES, type Language } from '../../create-handler/src/template.js'
 import { eventually } from '../support/eventually.js'
+import { describeUnless } from '../support/unless.js'
 import {
   authorEnvironment,
   buildImage,
@@ -17,15 +18,12 @@ import {
   runIn,
 } from './support/packages.js'
 
-const lacks = missingPackages()
-const title = `from packed tarballs${lacks === undefined ? '' : ` (needs ${lacks})`}`
-
 /** What the projects need of others. */
 const OTHERS = ['zod', 'typescript', '@types/node', 'undici-types']
 /** What `npm test` of a project reports: `node:test` says how many tests passed. */
 const PASSED = /^(# |ℹ )pass 3$/m
 
-describe.skipIf(lacks !== undefined)(title, () => {
+describeUnless(missingPackages(), 'from packed tarballs', () => {
   let directory: string
   let packages: PackedPackages
 

@@ -3,17 +3,17 @@ import { once } from 'node:events'
 import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
 import { SimulatedAgent } from '@akrijs/sdk/testing'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, expect, it } from 'vitest'
 import builtIn from '../../handlers/built-in.json' with { type: 'json' }
 import { missingRegistry, startRegistry } from '../../scripts/test-registry.mjs'
 import { buildImage, missingPackages, PackedPackages } from '../create-handler/support/packages.js'
+import { describeUnless } from '../support/unless.js'
 import { AuthorReader, BLOCKS, OF_REGISTRY } from './author-reader.js'
 
-const missing = [missingRegistry() ?? [], missingPackages() ?? []].flat()
-const title = missing.length > 0 ? ` (needs ${missing.join(', ')})` : ''
+const missing = [missingRegistry() ?? [], missingPackages()].flat()
 const HANDLERS = builtIn.handlers.map((handler) => handler.package.replace('@akrijs/', ''))
 
-describe.skipIf(missing.length > 0)(`the page for authors, with a registry${title}`, () => {
+describeUnless(missing, 'the page for authors, with a registry', () => {
   let reader: AuthorReader
   let registry: Awaited<ReturnType<typeof startRegistry>> | undefined
 

@@ -1,17 +1,10 @@
 import { spawn } from 'node:child_process'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
-import { COMMANDS } from '../../cli/src/command-texts.js'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { AkriProgram, root } from '../standalone/support/akri-program.js'
 import { eventually } from '../support/eventually.js'
 
-let akri: AkriProgram
-
-beforeEach(async () => {
-  akri = await AkriProgram.create()
-})
-
-afterEach(() => akri.dispose())
+const akri = AkriProgram.ofEachTest()
 
 /** Complete lines of a log. @throws if a line is incomplete */
 const parsed = (output: string) =>
@@ -23,13 +16,6 @@ const parsed = (output: string) =>
 const BROKER = "echo seen $ID; printf '\\033[31mred\\n'; sleep 600"
 
 describe('akri', () => {
-  it.each(Object.entries(COMMANDS))('%s has --log-format and --color', (_name, { options }) => {
-    expect(options).toMatchObject({
-      logFormat: { choices: ['text', 'json'], default: 'text', variable: 'LOG_FORMAT' },
-      color: { choices: ['auto', 'always', 'never'], default: 'auto' },
-    })
-  })
-
   it('run --log-format json writes nothing but lines of JSON', async () => {
     const handler = await akri.writeHandler(`
       console.log('text of a\\nhandler')
@@ -114,17 +100,5 @@ describe('akri', () => {
       expect(lines).toContainEqual(expect.objectContaining({ bus: 7, msg: 'bus is slow' }))
       expect(lines).toContainEqual(expect.objectContaining(last))
     })
-  })
-
-  it.each([
-    ['auto', { FORCE_COLOR: '1', NO_COLOR: '1' }, true],
-    ['never', { FORCE_COLOR: '1' }, false],
-  ] as const)('discover --color %s with %j has colours: %s', async (choice, variables, colored) => {
-    const handler = await akri.writeHandler(`
-      console.log('a text')
-      yield [{ id: 'it' }]`)
-    const { stderr } = akri.run(['discover', handler, '--color', choice], '', variables)
-    const level = colored ? '\u001b[33mwarn\u001b[39m' : 'warn'
-    expect(stderr).toContain(` ${level}  text on standard output`)
   })
 })

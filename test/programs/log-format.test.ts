@@ -1,10 +1,10 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import os from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { text } from 'node:stream/consumers'
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { environmentWith } from './environment.js'
 
 const REPOSITORY = path.resolve(import.meta.dirname, '../..')
 
@@ -21,41 +21,18 @@ const timer = setInterval(() => {
 }, 10)
 `
 
-const KUBECONFIG = JSON.stringify({
-  apiVersion: 'v1',
-  kind: 'Config',
-  'current-context': 'x',
-  // A port at which nothing listens.
-  clusters: [{ name: 'c', cluster: { server: 'http://127.0.0.1:1' } }],
-  users: [{ name: 'u', user: {} }],
-  contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
-})
-
-let directory: string
+let environment: Record<string, string>
+let noise: string
 
 beforeAll(async () => {
-  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-l-'))
-  await mkdir(path.join(directory, 'p'))
-  await writeFile(path.join(directory, 'noise.cjs'), NOISE)
-  await writeFile(path.join(directory, 'kubeconfig'), KUBECONFIG)
+  // A port at which nothing listens.
+  environment = await environmentWith('http://127.0.0.1:1')
+  noise = `${environment.KUBECONFIG}-noise.cjs`
+  await writeFile(noise, NOISE)
 })
 
-afterAll(() => rm(directory, { recursive: true, force: true }))
-
 function start(program: string, args: readonly string[], variables: NodeJS.ProcessEnv) {
-  const env = {
-    PATH: process.env.PATH,
-    KUBECONFIG: path.join(directory, 'kubeconfig'),
-    METRICS_PORT: '0',
-    AGENT_NODE_NAME: 'node-a',
-    DISCOVERY_HANDLERS_DIRECTORY: path.join(directory, 'h'),
-    AKRI_STATE_DIRECTORY: path.join(directory, 's'),
-    KUBELET_PLUGIN_DIRECTORY: path.join(directory, 'p'),
-    POD_NAMESPACE: 'akri',
-    AKRI_DRAIN: '0',
-    AKRI_WEBHOOK_PORT: '0',
-    ...variables,
-  }
+  const env = { PATH: process.env.PATH, ...environment, ...variables }
   const child = spawn(process.execPath, [path.join(REPOSITORY, program), ...args], { env })
   onTestFinished(() => void child.kill('SIGKILL'))
   const output = Promise.all([text(child.stdout), text(child.stderr)])
@@ -83,8 +60,10 @@ const PROGRAMS: readonly (readonly [name: string, program: string, ...args: stri
 
 describe.each(PROGRAMS)('%s', (name, program, ...args) => {
   it('writes nothing but lines of its log', async () => {
-    const noise = `--require ${path.join(directory, 'noise.cjs')}`
-    const { child, output } = start(program, args, { NODE_OPTIONS: noise, LOG_LEVEL: 'debug' })
+    const { child, output } = start(program, args, {
+      NODE_OPTIONS: `--require ${noise}`,
+      LOG_LEVEL: 'debug',
+    })
     const exited = once(child, 'exit')
     let seen = ''
     child.stderr.on('data', (part) => {

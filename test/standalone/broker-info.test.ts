@@ -2,19 +2,13 @@ import { execFileSync } from 'node:child_process'
 import { copyFile, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { load } from 'js-yaml'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { eventually } from '../support/eventually.js'
 import { AkriProgram, root } from './support/akri-program.js'
 
 const example = (name: string) => path.join(root, 'examples/firmware-report', name)
 
-let akri: AkriProgram
-
-beforeEach(async () => {
-  akri = await AkriProgram.create()
-})
-
-afterEach(() => akri.dispose())
+const akri = AkriProgram.ofEachTest()
 
 const info = async () =>
   Object.fromEntries(

@@ -1,6 +1,6 @@
 import type { Instance } from '@akrijs/api'
 import { systemClock } from '@akrijs/runtime'
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { eventually } from '../support/eventually.js'
 import { AkriProgram } from './support/akri-program.js'
 import { configuration, nullDevice } from './support/manifests.js'
@@ -9,13 +9,7 @@ import { isAlive } from './support/processes.js'
 /** The number of kills: each of the five kinds once. AKRI_CHAOS_ROUNDS overrides it. */
 const ROUNDS = Number(process.env.AKRI_CHAOS_ROUNDS ?? 5)
 
-let akri: AkriProgram
-
-beforeEach(async () => {
-  akri = await AkriProgram.create()
-})
-
-afterEach(() => akri.dispose())
+const akri = AkriProgram.ofEachTest()
 
 it(`R84 R90 A2 keeps claims and Instances whatever is killed (${ROUNDS} rounds)`, {
   timeout: 300_000 + ROUNDS * 10_000,

@@ -1,14 +1,12 @@
 import dgram from 'node:dgram'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import path from 'node:path'
 import type { Instance } from '@akrijs/api'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { picture } from '../../scripts/demo/picture.mjs'
+import { expect, it, vi } from 'vitest'
 import { alone } from '../support/alone.js'
-import { AkriProgram, root } from './support/akri-program.js'
+import { describeUnless } from '../support/unless.js'
+import { AkriProgram } from './support/akri-program.js'
 import { isAlive, processesOf, statusOf } from './support/processes.js'
-import { missingForTerminals, Terminal } from './support/terminal.js'
 
 const missing = [
   ...(existsSync('/sys/class/mem/null') ? [] : ['/sys/class/mem']),
@@ -17,24 +15,11 @@ const missing = [
 /** Three processes load node-opcua while other tests run. */
 const patience = { timeout: 90_000, interval: 250 }
 
-const noTerminal = missingForTerminals()
-const because = (lacks: string | undefined) => (lacks === undefined ? '' : ` (needs ${lacks})`)
-/** One camera is away for ten seconds of each minute. */
-const longPatience = { ...patience, timeout: 200_000 }
-
-let akri: AkriProgram
+const akri = AkriProgram.ofEachTest()
 
 alone()
 
-beforeEach(async () => {
-  akri = await AkriProgram.create()
-})
-
-afterEach(() => akri.dispose())
-
-const lacks = missing.length > 0 ? missing.join(', ') : undefined
-
-describe.skipIf(lacks !== undefined)(`npm start -- --demo${because(lacks)}`, () => {
+describeUnless(missing, 'npm start -- --demo', () => {
   it('finds cameras, servers and udev devices, runs brokers, and leaves no process', async () => {
     akri.startDemo()
     await vi.waitFor(
@@ -63,37 +48,6 @@ describe.skipIf(lacks !== undefined)(`npm start -- --demo${because(lacks)}`, () 
     await akri.stop('SIGTERM')
   })
 
-  it.skipIf(noTerminal !== undefined)(
-    `shows addresses of pictures and whole values in 80 columns${because(noTerminal)}`,
-    async () => {
-      const start = path.join(root, 'scripts/start.mjs')
-      const options = ['--demo', '--state-dir', akri.state, '--node', 'node-a']
-      const began = Date.now()
-      const terminal = new Terminal({ columns: 80, rows: 24 }, [
-        process.execPath,
-        start,
-        ...options,
-      ])
-      try {
-        await vi.waitFor(async () => {
-          const { lines, overflow } = terminal.screen
-          expect(overflow).toBe(0)
-          // A value that does not fit would end with an ellipsis.
-          const value = /^ {6}connected=yes {2}status=Good {2}time=\S+Z {2}value=\d+(\.\d)?$/
-          expect(lines.filter((line) => value.test(line))).toHaveLength(2)
-          const page = /^ {6}page=(http:\S+) {2}snapshot=\d+ bytes at [\dT:-]+Z$/
-          const pages = lines.flatMap((line) => page.exec(line)?.[1] ?? [])
-          const pictures = await Promise.all(pages.map(fetchPicture))
-          const titles = pictures.map((jpeg) => titleOf(jpeg, began))
-          expect(titles.sort()).toEqual(['camera-gate', 'camera-yard'])
-        }, longPatience)
-      } finally {
-        terminal.type('\u0003')
-        await terminal.ended
-      }
-    },
-  )
-
   it('leaves no process after a kill', async () => {
     akri.startDemo()
     await vi.waitFor(async () => {
@@ -115,14 +69,6 @@ async function fetchPicture(page: string): Promise<Buffer> {
   const reply = await fetch(page)
   expect(reply.headers.get('content-type')).toBe('image/jpeg')
   return Buffer.from(await reply.arrayBuffer())
-}
-
-/** Whose picture it is, with a time since then; undefined if it is another picture. */
-function titleOf(jpeg: Buffer, since: number): string | undefined {
-  for (let time = Date.now(); time > since - 1000; time -= 1000)
-    for (const title of ['camera-gate', 'camera-yard'])
-      if (jpeg.equals(picture(title, new Date(time)))) return title
-  return undefined
 }
 
 const MACHINE = ['memory-devices', 'memory-devices', 'memory-devices']

@@ -24,20 +24,18 @@ const handler = (id: string, imports = '') => `${imports}
   })`
 
 describe('akri discover FILE --watch', () => {
-  let akri: AkriProgram
+  const akri = AkriProgram.ofEachTest()
   let child: ChildProcess | undefined
   let output: string
   let errors: string
 
   beforeEach(async () => {
-    akri = await AkriProgram.create()
     output = ''
     errors = ''
   })
 
   afterEach(async () => {
     child?.kill('SIGKILL')
-    await akri.dispose()
   })
 
   function start(...args: readonly string[]): void {

@@ -2,7 +2,7 @@ import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { open } from 'node:fs/promises'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { AkriProgram, root } from './support/akri-program.js'
 
 const NULL = 'udevRules: [\'KERNEL=="null"\']'
@@ -26,13 +26,7 @@ async function cutShort(args: readonly string[]) {
 }
 
 describe('akri discover', () => {
-  let akri: AkriProgram
-
-  beforeEach(async () => {
-    akri = await AkriProgram.create()
-  })
-
-  afterEach(() => akri.dispose())
+  const akri = AkriProgram.ofEachTest()
 
   it('prints the devices of a handler as a table, with details of a file', async () => {
     const file = await akri.write('details.yaml', NULL)
@@ -46,21 +40,6 @@ describe('akri discover', () => {
       ),
     )
     expect([stderr, status]).toEqual(['', 0])
-  })
-
-  it('refuses a whole Configuration as details, and says what to write', async () => {
-    const file = await akri.write(
-      'whole.yaml',
-      `apiVersion: akri.sh/v0
-kind: Configuration
-metadata: { name: echo }
-spec: { discoveryHandler: { name: debugEcho, discoveryDetails: 'descriptions: [a]' } }`,
-    )
-    const { stderr, status } = akri.run(['discover', 'debugEcho', '--details', file])
-    expect(stderr).toMatch(
-      /^akri: .*: it is a whole Configuration, .* spec\.discoveryHandler\.discoveryDetails\n$/,
-    )
-    expect(status).toBe(1)
   })
 
   it('prints each list as a line of JSON, with details from standard input', () => {
@@ -139,22 +118,6 @@ spec: { discoveryHandler: { name: debugEcho, discoveryDetails: 'descriptions: [a
     expect(akri.run(['discover', handler, ...given]).stdout).toMatch(
       /^it +TEXT=s3cret=@x PASSWORD=\*\*\* USER_NAME=anna/m,
     )
-  })
-
-  it('logs what a handler prints, and its output has nothing but lists', async () => {
-    const handler = await akri.writeHandler(`
-      console.log('found %d', 3)
-      console.error('an odd answer')
-      process.stdout.write('half a line')
-      yield [{ id: 'it' }]`)
-    const { stdout, stderr, status } = akri.run(['discover', handler, '--json'])
-    expect(JSON.parse(stdout)).toMatchObject({ devices: [{ id: 'it' }] })
-    expect(stderr.replace(/^[\d:]{8} /gm, '')).toBe(
-      'warn  text on standard output text="found 3"\n' +
-        'warn  text on standard error text="an odd answer"\n' +
-        'warn  text on standard output text="half a line"\n',
-    )
-    expect(status).toBe(0)
   })
 
   it.each([

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { AkriProgram, root } from './support/akri-program.js'
 
 const sdk = pathToFileURL(path.join(root, 'sdk/dist/index.js')).href
@@ -15,13 +15,7 @@ export default defineDiscoveryHandler({ name: 'mine', shared: true, details, dis
 /** A module whose function begins in line 4. */
 const moduleOf = (discover: string) => `${before}${discover}`
 
-let akri: AkriProgram
-
-beforeEach(async () => {
-  akri = await AkriProgram.create()
-})
-
-afterEach(() => akri.dispose())
+const akri = AkriProgram.ofEachTest()
 
 const at = (name: string) => path.join(akri.directory, name)
 
@@ -53,31 +47,6 @@ describe('akri discover', () => {
     const oneLine = text.replaceAll('\n', ';')
     const file = await akri.write('h.mjs', `${oneLine}\n//# sourceMappingURL=${url}\n`)
     expect(akri.run(['discover', file]).stderr).toMatch(/ at .*\/h\.ts:1:1\)?\n/)
-  })
-
-  it.each([
-    'withTimeLimit(50, signal, (limited) => fetch(url, { signal: limited }))',
-    'fetch(url, { signal: AbortSignal.timeout(50) })',
-  ])('names the line of a fetch that took too long: %s', async (read) => {
-    const text = moduleOf(`import { withTimeLimit } from ${JSON.stringify(sdk)}
-    import { createServer } from 'node:net'
-    async function* discover({ signal }) {
-      const server = createServer().listen(0, '127.0.0.1')
-      await new Promise((resolve) => server.once('listening', resolve))
-      const url = \`http://127.0.0.1:\${server.address().port}/\`
-      await ${read}
-    }`)
-    expect(await failureOf(text)).toMatch(/^akri: handler mine failed: .*\n(.*\n)*?.*h\.mjs:10:\d+/)
-  })
-
-  it('names the line of a failed fetch, and why it failed', async () => {
-    const text = moduleOf(`async function* discover() {
-      const response = await fetch('http://127.0.0.1:2/x')
-      yield []
-    }`)
-    expect(await failureOf(text)).toMatch(
-      /failed: fetch failed: connect ECONNREFUSED 127.0.0.1:2\n.*h\.mjs:5:\d+/,
-    )
   })
 
   it.each([

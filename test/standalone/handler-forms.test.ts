@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs'
 import { mkdir, symlink } from 'node:fs/promises'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { eventually } from '../support/eventually.js'
 import { AkriProgram, root } from './support/akri-program.js'
 
@@ -69,13 +69,7 @@ const TYPESCRIPT: readonly Form[] = [
 const hasTypes = 'typescript' in process.features && process.features.typescript !== false
 const usable = [...FORMS, ...(hasTypes ? TYPESCRIPT : [])]
 
-let akri: AkriProgram
-
-beforeEach(async () => {
-  akri = await AkriProgram.create()
-})
-
-afterEach(() => akri.dispose())
+const akri = AkriProgram.ofEachTest()
 
 async function write(forms: readonly Form[]): Promise<void> {
   for (const [name, text] of forms.flatMap(({ files }) => Object.entries(files))) {

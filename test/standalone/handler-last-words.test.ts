@@ -2,17 +2,11 @@ import { spawn } from 'node:child_process'
 import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { eventually } from '../support/eventually.js'
 import { AkriProgram, root } from './support/akri-program.js'
 
-let akri: AkriProgram
-
-beforeEach(async () => {
-  akri = await AkriProgram.create()
-})
-
-afterEach(() => akri.dispose())
+const akri = AkriProgram.ofEachTest()
 
 /** Runs a handler that does this after its first list. */
 async function run(then: string): Promise<void> {
@@ -26,58 +20,54 @@ async function run(then: string): Promise<void> {
 }
 
 const PLACE = 'handler=.?mine.? place=.*/mine\\.mjs:\\d+"?'
+const ALL = 'handlers=.*mine.*'
+const ENDED = 'handler ended the process'
 const REMEDY = 'remedy="run each handler .*--isolated'
 
 describe('the last words of akri run name the handler in it', () => {
-  it('that ends the process as if it had succeeded: the program has failed', async () => {
-    await run('process.exit(0)')
-    expect(await akri.ended()).toBe(1)
-    await eventually(() =>
-      expect(akri.output).toMatch(
-        new RegExp(` error handler ended the process ${PLACE} code=0 ${REMEDY}`),
-      ),
-    )
-  })
-
-  it('whose error nothing handles', async () => {
-    await run(`setTimeout(() => { throw new Error('no bus') })\nawait new Promise(() => {})`)
-    expect(await akri.ended()).toBe(1)
-    await eventually(() =>
-      expect(akri.output).toMatch(
-        new RegExp(` error program failed err=.*no bus.* ${PLACE} ${REMEDY}`),
-      ),
-    )
-    expect(akri.output).not.toContain('handler ended the process')
-  })
+  const END = 'export const end = () => setImmediate(() => process.exit(3))'
+  const WAIT = 'await new Promise(() => {})'
 
   it.each([
     [
-      'a socket without a listener',
-      "const net = await import('node:net')\nnet.connect(1, '127.0.0.1')",
+      'that ends the process as if it had succeeded',
+      'process.exit(0)',
+      1,
+      `${ENDED} ${PLACE} code=0`,
     ],
-    ['a text that is thrown', "setTimeout(() => { throw 'no bus' })"],
-  ])('whose error has no place: %s', async (_, then) => {
-    await run(`${then}\nawait new Promise(() => {})`)
-    expect(await akri.ended()).toBe(1)
-    await eventually(() =>
-      expect(akri.output).toMatch(
-        new RegExp(` error program failed err=.* handlers=.*mine.* ${REMEDY}`),
-      ),
-    )
-  })
-
-  it('whose library ends the process', async () => {
-    await mkdir(path.join(akri.directory, 'node_modules'))
-    const code = 'export const end = () => setImmediate(() => process.exit(3))'
-    const library = await akri.write('node_modules/bus.mjs', code)
-    const load = `const { end } = await import(${JSON.stringify(library)})`
-    await run(`${load}\nend()\nawait new Promise(() => {})`)
-    expect(await akri.ended()).toBe(3)
-    await eventually(() =>
-      expect(akri.output).toMatch(
-        new RegExp(` error handler ended the process handlers=.*mine.* code=3 ${REMEDY}`),
-      ),
-    )
+    [
+      'whose error nothing handles',
+      `setTimeout(() => { throw new Error('no bus') })\n${WAIT}`,
+      1,
+      `program failed err=.*no bus.* ${PLACE}`,
+    ],
+    [
+      'whose error has no place: a socket without a listener',
+      `const net = await import('node:net')\nnet.connect(1, '127.0.0.1')\n${WAIT}`,
+      1,
+      `program failed err=.* ${ALL}`,
+    ],
+    [
+      'whose error has no place: a text that is thrown',
+      `setTimeout(() => { throw 'no bus' })\n${WAIT}`,
+      1,
+      `program failed err=.* ${ALL}`,
+    ],
+    [
+      'whose library ends the process',
+      `const { end } = await import('bus')\nend()\n${WAIT}`,
+      3,
+      `${ENDED} ${ALL} code=3`,
+    ],
+  ])('%s', async (_title, then, code, words) => {
+    await mkdir(path.join(akri.directory, 'node_modules/bus'), { recursive: true })
+    await akri.write('node_modules/bus/index.mjs', END)
+    await akri.write('node_modules/bus/package.json', '{ "exports": "./index.mjs" }')
+    await run(then)
+    expect(await akri.ended()).toBe(code)
+    await eventually(() => expect(akri.output).toMatch(new RegExp(` error ${words} ${REMEDY}`)))
+    // One line says it.
+    expect(akri.output.match(/ error (handler ended|program failed)/g)).toHaveLength(1)
   })
 
   it('that blocks the event loop, also in a call, until the loop runs again', async () => {

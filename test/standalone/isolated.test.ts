@@ -1,17 +1,11 @@
 import { existsSync } from 'node:fs'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { eventually } from '../support/eventually.js'
 import { AkriProgram } from './support/akri-program.js'
 import { isAlive } from './support/processes.js'
 
-let akri: AkriProgram
-
-beforeEach(async () => {
-  akri = await AkriProgram.create()
-})
-
-afterEach(() => akri.dispose())
+const akri = AkriProgram.ofEachTest()
 
 const write = (...descriptions: readonly string[]) =>
   akri.write(
@@ -62,48 +56,5 @@ describe('akri run --isolated', () => {
     // It ends in order while its handlers work.
     expect(akri.output.slice(before)).toContain('agent stopped')
     expect(akri.output.slice(before)).not.toMatch(/ (warn|error) /)
-  })
-
-  it('runs a handler from a file, and has its lines, the last also at its end', async () => {
-    await akri.writeHandler(`
-      if (process.argv[1].endsWith('akri.js')) throw new Error('misplaced')
-      context.log.info({ bus: 7 }, 'bus opened')
-      context.log.debug({}, 'a detail')
-      console.log('from the console')
-      yield [{ id: 'it' }]
-      process.exit(5)`)
-    await akri.write('mine/broken.mjs', 'throw new Error("no bus")')
-    const file = await akri.write(
-      'mine.yaml',
-      'apiVersion: akri.sh/v0\nkind: Configuration\nmetadata: { name: lab }\n' +
-        'spec: { discoveryHandler: { name: mine } }\n',
-    )
-    const modules = ['mine.mjs', 'broken.mjs'].map((name) =>
-      path.join(akri.directory, 'mine', name),
-    )
-    akri.start('-f', file, '--isolated', '--handler', modules.join(','))
-    await eventually(() => expect(akri.output).toMatch(/isolated handler ended/))
-    expect(akri.output).toMatch(/ info +bus opened handler=mine bus=7\n/)
-    expect(akri.output).toMatch(
-      / info +text on standard output handler=mine text="from the console"\n/,
-    )
-    expect(akri.output).not.toMatch(/a detail/)
-    expect(akri.output).toMatch(
-      / warn +isolated handler ended .* reason="it exited with code 5" lastLines=.*console/,
-    )
-    // The failure of a module concerns no other.
-    expect(akri.output).toMatch(/handler not loaded .*broken\.mjs cannot be loaded: no bus/)
-    await eventually(async () => expect(await found()).toHaveLength(1))
-  })
-
-  it('leaves no handler that was starting when it was killed', async () => {
-    const file = await write('foo0')
-    for (const reached of [() => akri.handlers.length > 0, () => sockets().length > 0]) {
-      start(file)
-      await vi.waitFor(() => expect(reached()).toBe(true), { timeout: 120_000, interval: 10 })
-      const all = akri.handlers
-      await akri.stop('SIGKILL')
-      await eventually(() => expect(all.filter(isAlive)).toEqual([]))
-    }
   })
 })

@@ -3,19 +3,13 @@ import { constants } from 'node:fs'
 import { mkdir, open, readFile, rm } from 'node:fs/promises'
 import path from 'node:path'
 import type { Instance } from '@akrijs/api'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { eventually } from '../support/eventually.js'
 import { AkriProgram } from './support/akri-program.js'
 import { configuration, nullDevice } from './support/manifests.js'
 import { isAlive } from './support/processes.js'
 
-let akri: AkriProgram
-
-beforeEach(async () => {
-  akri = await AkriProgram.create()
-})
-
-afterEach(() => akri.dispose())
+const akri = AkriProgram.ofEachTest()
 
 describe('akri run', () => {
   it('prints what a restart finds again, why there is no device, and a deleted file', async () => {

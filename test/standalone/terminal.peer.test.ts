@@ -2,7 +2,8 @@ import { readdirSync } from 'node:fs'
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, expect, it, vi } from 'vitest'
+import { describeUnless } from '../support/unless.js'
 import { AkriProgram, root } from './support/akri-program.js'
 import { isAlive, processesOf } from './support/processes.js'
 import { missingForTerminals, Terminal } from './support/terminal.js'
@@ -10,19 +11,14 @@ import { missingForTerminals, Terminal } from './support/terminal.js'
 const missing = missingForTerminals()
 const patience = { timeout: 120_000, interval: 50 }
 
-let akri: AkriProgram
+const akri = AkriProgram.ofEachTest()
 let terminal: Terminal
-
-beforeEach(async () => {
-  akri = await AkriProgram.create()
-})
 
 afterEach(async () => {
   const all = children()
   terminal.close()
   await terminal.ended
   await until(() => expect(all.filter(isAlive)).toEqual([]))
-  await akri.dispose()
 })
 
 /** debugEcho: it finds no devices while the file `availability` contains OFFLINE. */
@@ -53,7 +49,7 @@ async function echo(): Promise<string> {
 const availability = () => path.join(akri.directory, 'availability')
 
 async function start(
-  size: { columns: number; rows: number },
+  { term = 'xterm-256color', ...size }: { columns: number; rows: number; term?: string },
   options: readonly string[],
   ...descriptions: readonly string[]
 ) {
@@ -83,7 +79,7 @@ async function start(
   )
   // A shell has the terminal before and after.
   terminal = new Terminal(size, [
-    '/bin/sh',
+    ...['env', `TERM=${term}`, '/bin/sh'],
     '-c',
     'trap : INT; echo before; "$@"; code=$?; echo after; exit $code',
     'sh',
@@ -136,10 +132,7 @@ function expectTerminalBack(): void {
   })
 }
 
-const reason = missing === undefined ? '' : ` (needs ${missing})`
-const title = `the live view of akri run in a terminal${reason}`
-
-describe.skipIf(missing !== undefined)(title, () => {
+describeUnless(missing, 'the live view of akri run in a terminal', () => {
   it('R46 R47 shows devices that disappear and return, with their brokers', async () => {
     await start({ columns: 100, rows: 30 }, [], 'foo0', 'foo1')
     await untilShown(/^lab {2}2 devices {2}what is in the laboratory/m)
@@ -158,6 +151,8 @@ describe.skipIf(missing !== undefined)(title, () => {
     await rm(availability())
     await untilShown(/^ {2}lab-8120fe {2}● {2}foo0 {2}broker \d+/m)
     await interrupt()
+    // No control sequence of a description, a broker, a file or a report.
+    expect(terminal.screen.strange).toEqual([])
   })
 
   it.each([[[]], [['--isolated']]])(
@@ -202,36 +197,9 @@ describe.skipIf(missing !== undefined)(title, () => {
     await interrupt()
   })
 
-  it('prints no control sequence of a device, a broker, a file or a report', async () => {
-    await start({ columns: 200, rows: 40 }, [], `${HOSTILE}device`)
-    await untilShown(/^ {2}lab-.*device.*broker \d+.*value=.*reported/m)
-    await untilShown(/\] .*broker speaks/)
-    await untilShown(/bad\.yaml/)
-    await untilShown(/laboratory./)
-    expect(terminal.screen.strange).toEqual([])
-    expect(terminal.screen.overflow).toBe(0)
-    await interrupt()
-    expect(terminal.screen.strange).toEqual([])
-  })
-
   it('is a log without control sequences in a terminal that has none', async () => {
-    const configuration = {
-      apiVersion: 'akri.sh/v0',
-      kind: 'Configuration',
-      metadata: { name: 'lab' },
-      spec: {
-        discoveryHandler: { name: 'debugEcho', discoveryDetails: 'descriptions: [foo0]' },
-        brokerSpec: {
-          brokerPodSpec: {
-            containers: [{ name: 'b', command: ['/bin/sh', '-c', 'echo ready; exec sleep 1000'] }],
-          },
-        },
-      },
-    }
-    const file = await akri.write('lab.json', JSON.stringify(configuration))
-    const command = akri.command('-f', file, '--handler', await echo())
-    terminal = new Terminal({ columns: 80, rows: 24 }, ['env', 'TERM=dumb', ...command])
-    await until(() => expect(terminal.raw).toMatch(/^\[lab-8120fe\] ready/m))
+    await start({ columns: 80, rows: 24, term: 'dumb' }, [], 'foo0')
+    await until(() => expect(terminal.raw).toMatch(/^\[lab-8120fe\] [^\n]*broker speaks/m))
     expect(terminal.raw).not.toContain('\u001b')
     terminal.type('\u0003')
     expect(await terminal.ended).toBe(0)

@@ -18,12 +18,11 @@ const needs = missing.length > 0 ? ` (needs ${missing.join(', ')})` : ''
 
 describe.skipIf(missing.length > 0)(`the OPC UA subscriber with values of asyncua${needs}`, () => {
   let broker: BuiltBroker
-  let akri: AkriProgram
+  const akri = AkriProgram.ofEachTest()
   let server: ChildProcess
 
   beforeAll(async () => {
     broker = await BuiltBroker.build()
-    akri = await AkriProgram.create()
     const program = path.join(import.meta.dirname, '../test-peers/asyncua-values.py')
     server = spawn('python3', [program, String(PORT), ADDRESS], {
       env: serverEnvironment,
@@ -42,7 +41,6 @@ describe.skipIf(missing.length > 0)(`the OPC UA subscriber with values of asyncu
   afterEach(() => broker.kill())
 
   afterAll(async () => {
-    await akri.dispose()
     broker.remove()
     if (server.exitCode !== null) return
     const exit = once(server, 'exit')

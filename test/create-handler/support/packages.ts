@@ -10,10 +10,10 @@ export const root = path.join(import.meta.dirname, '../../..')
 
 const run = promisify(execFile)
 
-/** The reason why no package can be packed; undefined if packages can. */
-export function missingPackages(): string | undefined {
+/** What lacks for packages to be packed. */
+export function missingPackages(): string[] {
   const built = ['sdk/dist/index.d.ts', 'handlers/udev/dist/index.d.ts', CREATOR]
-  return built.every((file) => existsSync(path.join(root, file))) ? undefined : 'npm run build'
+  return built.every((file) => existsSync(path.join(root, file))) ? [] : ['npm run build']
 }
 
 /** Runs a program as an author does. @throws with all of its output if it fails */

@@ -5,12 +5,13 @@ import {
   spawn,
   spawnSync,
 } from 'node:child_process'
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
-import type { Configuration, Instance } from '@akrijs/api'
+import type { Instance } from '@akrijs/api'
+import { afterEach, beforeEach } from 'vitest'
 import { askAgent } from '../../../cli/src/control/control-client.js'
 import { commandOf, processesOf } from './processes.js'
 
@@ -21,18 +22,24 @@ const run = promisify(execFile)
 /** The program `akri` with a new state directory. */
 export class AkriProgram {
   /** The directory of the files of the test. */
-  readonly directory: string
-  readonly state: string
+  directory = ''
   #agent: ChildProcess | undefined
   #output = ''
 
-  private constructor(directory: string) {
-    this.directory = directory
-    this.state = path.join(directory, 's')
+  /** A program with directories of its own in each test of a file or a suite. */
+  static ofEachTest(): AkriProgram {
+    const program = new AkriProgram()
+    beforeEach(async () => {
+      program.directory = await mkdtemp(path.join(os.tmpdir(), 'akri-'))
+      program.#output = ''
+    })
+    // Not by SIGKILL: the program has to end its brokers.
+    afterEach(() => program.stop('SIGTERM'))
+    return program
   }
 
-  static async create(): Promise<AkriProgram> {
-    return new AkriProgram(await mkdtemp(path.join(os.tmpdir(), 'akri-')))
+  get state(): string {
+    return path.join(this.directory, 's')
   }
 
   /** The output of all runs of `akri run`. */
@@ -90,12 +97,6 @@ export class AkriProgram {
     return new Promise((resolve) => child.once('exit', (code) => resolve(code)))
   }
 
-  async dispose(): Promise<void> {
-    // Not by SIGKILL: the program has to end its brokers.
-    await this.stop('SIGTERM')
-    await rm(this.directory, { recursive: true, force: true })
-  }
-
   async write(name: string, text: string): Promise<string> {
     const file = path.join(this.directory, name)
     await writeFile(file, text)
@@ -130,23 +131,16 @@ export class AkriProgram {
     return (await run(process.execPath, [akri, ...args, '--state-dir', this.state])).stdout
   }
 
+  /** What `akri get` asks for: tests wait for it, and a program each time would be slow. */
   async instances(): Promise<Instance[]> {
-    return ((await this.#served('instances')) as { items: Instance[] }).items
-  }
-
-  async configurations(): Promise<Configuration[]> {
-    return ((await this.#served('configurations')) as { items: Configuration[] }).items
+    const list = await askAgent(path.join(this.state, 'control.sock'), '/apis/akri.sh/v0/instances')
+    return (list as { items: Instance[] }).items
   }
 
   /** The processes of brokers. */
   async brokers(): Promise<number[]> {
     const text = await readFile(path.join(this.state, 'brokers.json'), 'utf8')
     return JSON.parse(text).map(({ pid }: { readonly pid: number }) => pid)
-  }
-
-  /** What `akri get` asks for: tests wait for it, and a program each time would be slow. */
-  #served(kind: string): Promise<unknown> {
-    return askAgent(path.join(this.state, 'control.sock'), `/apis/akri.sh/v0/${kind}`)
   }
 
   /** Runs another `akri` command. @param environment further variables */

@@ -6,10 +6,9 @@ import { Screen } from './screen.js'
 const PYTHON = '/usr/bin/python3'
 const PROGRAM = path.join(import.meta.dirname, 'terminal.py')
 
-/** The reason why this machine cannot run terminals. */
-export function missingForTerminals(): string | undefined {
-  return spawnSync(PYTHON, ['-c', 'import pty, termios']).status === 0 ? undefined : PYTHON
-}
+/** What this machine lacks for terminals. */
+export const missingForTerminals = (): string[] =>
+  spawnSync(PYTHON, ['-c', 'import pty, termios']).status === 0 ? [] : [PYTHON]
 
 /** A pseudo terminal with a program, a screen and a keyboard. */
 export class Terminal {
