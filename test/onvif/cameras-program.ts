@@ -9,8 +9,6 @@ export interface CameraCommands {
   start(
     options: SimulatedCameraOptions,
   ): Promise<{ readonly index: number; readonly uuid: string; readonly url: string }>
-  /** @returns the new URL of the device service */
-  move(index: number, address: string): Promise<string>
   hello(index: number): Promise<void>
   bye(index: number): Promise<void>
   close(index: number): Promise<void>
@@ -31,10 +29,6 @@ const commands: CameraCommands = {
   async start(options) {
     const camera = await SimulatedCamera.start(options)
     return { index: cameras.push(camera) - 1, uuid: camera.uuid, url: camera.service.url }
-  },
-  async move(index, address) {
-    await at(index).move(address)
-    return at(index).service.url
   },
   hello: (index) => at(index).hello(),
   bye: (index) => at(index).bye(),

@@ -1,8 +1,6 @@
-import { execFile, spawnSync } from 'node:child_process'
-import { randomUUID } from 'node:crypto'
+import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import path from 'node:path'
-import { promisify } from 'node:util'
 import type { Device } from '@akrijs/sdk/handler'
 import { SimulatedAgent, type SimulatedDiscovery } from '@akrijs/sdk/testing'
 import { beforeAll, describe, expect, it, type TestContext, vi } from 'vitest'
@@ -80,29 +78,10 @@ class World {
   async discover(details: object = {}, intervalMs = 1000): Promise<SimulatedDiscovery> {
     const args = [this.agent.directory, String(intervalMs)]
     this.open.push(new HostProcess(this.lan.namespace('handler'), programs.handler, args))
-    return this.also(details)
-  }
-
-  /** Opens a further discovery of the same handler. */
-  async also(details: object = {}): Promise<SimulatedDiscovery> {
     const request = { details: JSON.stringify(details) }
     const session = await eventually(() => this.agent.discover('onvif', request))
     this.open.push(session)
     return session
-  }
-
-  /** Counts the connections to one port at several addresses of a host. */
-  async callsTo(host: string, addresses: readonly string[]) {
-    const program = path.join(import.meta.dirname, 'connection-counter.mjs')
-    const listening = new HostProcess(this.lan.namespace(host), program, addresses)
-    this.open.push(listening)
-    const [port] = await once(listening.child, 'message')
-    const count = async (): Promise<number> => {
-      const answer = once(listening.child, 'message')
-      listening.child.send('how many')
-      return (await answer)[0]
-    }
-    return { addresses, port, count }
   }
 }
 
@@ -117,18 +96,6 @@ describe.skipIf(missing.length > 0)(title, { concurrent: true }, () => {
       cameras: await bundle('cameras-program'),
       handler: await bundle('handler-program'),
     }
-  })
-
-  it('finds the cameras of several hosts', async (test) => {
-    const world = await World.create(test)
-    await world.lan.plug({ host: 'handler', addresses: ['10.77.0.1/24'] })
-    const found: Found[] = []
-    for (const n of [2, 3, 4]) {
-      await world.lan.plug({ host: `h${n}`, addresses: [`10.77.0.${n}/24`] })
-      found.push(await camera(world.cameras(`h${n}`), { address: `10.77.0.${n}` }))
-    }
-    const session = await world.discover()
-    await untilFound(session, found)
   })
 
   it('D2 finds cameras on every interface, also with IPv6 only', async (test) => {
@@ -229,53 +196,6 @@ describe.skipIf(missing.length > 0)(title, { concurrent: true }, () => {
       expect(idsOf(await session.next(LIMIT_MS))).toEqual(found.map(idOf).sort())
   })
 
-  it('finds fifty cameras in a round, and calls none in the next rounds', async (test) => {
-    const world = await World.create(test)
-    await world.lan.plug({ host: 'handler', addresses: ['10.77.0.1/16'] })
-    const addresses = Array.from({ length: 50 }, (_, n) => `10.77.1.${n + 1}`)
-    await world.lan.plug({
-      host: 'cameras',
-      addresses: addresses.map((address) => `${address}/16`),
-    })
-    const host = world.cameras('cameras')
-    const found = await Promise.all(addresses.map((address) => camera(host, { address })))
-    const session = await world.discover({}, 3000)
-    await untilFound(session, found)
-    const rounds = async (number: number) => {
-      const { probes } = await host.call('counts')
-      await until(async () => (await host.call('counts')).probes >= probes + number * 2 * 50)
-      return (await host.call('counts')).requests
-    }
-    // A busy machine interrupts queries, and an interrupted query is made again.
-    let requests = 0
-    await until(async () => {
-      const before = requests
-      requests = await rounds(1)
-      return requests === before
-    })
-    // Each camera gets four requests: time, information, interfaces and scopes.
-    expect(requests).toBeGreaterThanOrEqual(4 * 50)
-    expect(await rounds(2)).toBe(requests)
-    expect(session.pending).toBe(0)
-  })
-
-  it('offers a camera after its Hello, and removes it after its Bye', async (test) => {
-    const world = await World.create(test)
-    await world.lan.plug({ host: 'handler', addresses: ['10.77.0.1/24'] })
-    await world.lan.plug({ host: 'one', addresses: ['10.77.0.2/24'] })
-    // The rounds are so far apart that no Probe finds the camera.
-    const session = await world.discover({}, 3_600_000)
-    expect(await session.next(LIMIT_MS)).toEqual([])
-    const host = world.cameras('one')
-    const target = await camera(host, { address: '10.77.0.2' })
-    for (let round = 0; round < 3; round++) {
-      await host.call('hello', target.index)
-      await untilFound(session, [target])
-      await host.call('bye', target.index)
-      expect(await session.next(LIMIT_MS)).toEqual([])
-    }
-  })
-
   it('D2 probes on a new interface at once, and forgets those of a lost one', async (test) => {
     const world = await World.create(test)
     await world.lan.plug({ host: 'handler', addresses: ['10.77.0.1/24'] })
@@ -295,105 +215,6 @@ describe.skipIf(missing.length > 0)(title, { concurrent: true }, () => {
       await untilFound(session, [target, two])
       await world.lan.unplug('handler', 'eth1')
       await untilFound(session, [target])
-    }
-  })
-
-  it('D2 follows a camera to another address, and keeps its id with uuid', async (test) => {
-    const world = await World.create(test)
-    await world.lan.plug({ host: 'handler', addresses: ['10.77.0.1/24'] })
-    await world.lan.plug({ host: 'one', addresses: ['10.77.0.2/24'] })
-    const host = world.cameras('one')
-    const target = await camera(host, { address: '10.77.0.2' })
-    const session = await world.discover({ deviceId: 'uuid' })
-    expect(await session.next(LIMIT_MS)).toMatchObject([
-      { id: target.uuid, properties: { ONVIF_DEVICE_IP_ADDRESS: '10.77.0.2' } },
-    ])
-    await world.lan.addAddress('one', '10.77.0.3/24')
-    const url = await host.call('move', target.index, '10.77.0.3')
-    expect(await session.next(LIMIT_MS)).toMatchObject([
-      {
-        id: target.uuid,
-        properties: { ONVIF_DEVICE_IP_ADDRESS: '10.77.0.3', ONVIF_DEVICE_SERVICE_URL: url },
-      },
-    ])
-  })
-
-  it('finds a camera behind a router by its address', async (test) => {
-    const world = await World.create(test)
-    await world.lan.plug({ host: 'handler', addresses: ['10.77.0.1/24'] })
-    await world.lan.plug({ host: 'router', addresses: ['10.77.0.254/24'] })
-    await world.lan.plug({
-      host: 'router',
-      interface: 'eth1',
-      network: 'far',
-      addresses: ['10.99.0.254/24'],
-    })
-    await world.lan.plug({ host: 'far', network: 'far', addresses: ['10.99.0.2/24'] })
-    await world.lan.forward('router')
-    await world.lan.route('handler', '10.99.0.0/24', '10.77.0.254')
-    await world.lan.route('far', '10.77.0.0/24', '10.99.0.254')
-    const far = await camera(world.cameras('far'), { address: '10.99.0.2' })
-    const without = await world.discover()
-    expect(await without.next(LIMIT_MS)).toEqual([])
-    const session = await world.also({ probeAddresses: ['10.99.0.2'] })
-    await untilFound(session, [far])
-  })
-
-  it('finds all cameras in a flood of forged ones, and calls no forged address', async (test) => {
-    const world = await World.create(test)
-    await world.lan.plug({ host: 'handler', addresses: ['10.77.0.1/24', '10.99.0.1/32'] })
-    const node = await world.callsTo('handler', ['10.77.0.1', '10.99.0.1', '127.0.0.1'])
-    const addresses = Array.from({ length: 20 }, (_, n) => `10.77.0.${n + 2}`)
-    await world.lan.plug({
-      host: 'cameras',
-      addresses: addresses.map((address) => `${address}/24`),
-    })
-    await world.lan.plug({ host: 'forger', addresses: ['10.77.0.66/24', '10.77.0.67/24'] })
-    const host = world.cameras('cameras')
-    const found = await Promise.all(addresses.map((address) => camera(host, { address })))
-    const forger = world.cameras('forger')
-    // Each answer has forty devices: at closed ports of an allowed address, and at addresses of the
-    // handler's machine.
-    const forged = (url: string) => ({
-      uuid: randomUUID(),
-      types: ['dn:NetworkVideoTransmitter'],
-      scopes: [],
-      xAddrs: [url],
-      metadataVersion: 1,
-    })
-    for (const address of ['10.77.0.66', '10.77.0.67']) {
-      for (let n = 0; n < 10; n++) {
-        const xAddrs = node.addresses.map((local) => `http://${local}:${node.port}/`)
-        const target = await camera(forger, { address, xAddrs })
-        const furtherMatches = Array.from({ length: 40 }, (_, port) =>
-          forged(`http://${address}:${port + 1}/`),
-        )
-        await forger.call('faults', target.index, { delayMs: 0, furtherMatches })
-      }
-    }
-    const session = await world.discover()
-    await untilFound(session, found)
-    // After two more rounds, all queries are done.
-    const { probes } = await host.call('counts')
-    await until(async () => (await host.call('counts')).probes >= probes + 2 * 2 * found.length)
-    expect(await node.count()).toBe(0)
-  })
-
-  it('calls a camera on its own machine only if the address itself is named', async (test) => {
-    const world = await World.create(test)
-    await world.lan.plug({ host: 'handler', addresses: ['10.77.0.1/24'] })
-    await world.lan.plug({ host: 'one', addresses: ['10.77.0.2/24'] })
-    const local = await camera(world.cameras('handler'), { address: '10.77.0.1' })
-    const target = await camera(world.cameras('one'), { address: '10.77.0.2' })
-    await untilFound(await world.discover(), [target])
-    for (const [allowedNetworks, found] of [
-      [['10.77.0.0/24'], [target]],
-      [
-        ['10.77.0.0/24', '10.77.0.1'],
-        [local, target],
-      ],
-    ] as const) {
-      await untilFound(await world.also({ allowedNetworks }), found)
     }
   })
 
@@ -446,31 +267,6 @@ describe.skipIf(missing.length > 0)(title, { concurrent: true }, () => {
     await heard()
   })
 
-  it('has simulated cameras that the clients node-onvif and onvif also find', async (test) => {
-    const world = await World.create(test)
-    await world.lan.plug({ host: 'client', addresses: ['10.77.0.1/24'] })
-    await world.lan.route('client', 'default', '10.77.0.254')
-    const found: Found[] = []
-    for (const n of [2, 3]) {
-      await world.lan.plug({ host: `h${n}`, addresses: [`10.77.0.${n}/24`] })
-      found.push(await camera(world.cameras(`h${n}`), { address: `10.77.0.${n}` }))
-    }
-    const client = [process.execPath, path.join(import.meta.dirname, 'discovery-clients.mjs')]
-    const { stdout } = await promisify(execFile)('ip', [
-      'netns',
-      'exec',
-      world.lan.namespace('client'),
-      ...client,
-    ])
-    const answers: Record<string, { readonly urn: string; readonly xaddrs: readonly string[] }[]> =
-      JSON.parse(stdout)
-    const wanted = found.map(({ uuid, url }) => ({ urn: `urn:uuid:${uuid}`, xaddrs: [url] }))
-    for (const name of ['node-onvif', 'onvif']) {
-      expect(answers[name]).toHaveLength(wanted.length)
-      expect(answers[name]).toEqual(expect.arrayContaining(wanted))
-    }
-  })
-
   it('finds cameras by Probes only if another program holds the port alone', async (test) => {
     const world = await World.create(test)
     await world.lan.plug({ host: 'handler', addresses: ['10.77.0.1/24'] })
@@ -488,26 +284,5 @@ describe.skipIf(missing.length > 0)(title, { concurrent: true }, () => {
     await host.call('bye', target.index)
     await host.call('close', target.index)
     expect(await session.next(LIMIT_MS)).toEqual([])
-  })
-
-  it('runs as a program', async (test) => {
-    const world = await World.create(test)
-    await world.lan.plug({ host: 'handler', addresses: ['10.77.0.1/24'] })
-    await world.lan.plug({ host: 'one', addresses: ['10.77.0.2/24'] })
-    const target = await camera(world.cameras('one'), { address: '10.77.0.2' })
-    const akriHandler = path.resolve(import.meta.dirname, '../../sdk/dist/akri-handler.js')
-    const args = [
-      '@akrijs/handler-onvif',
-      '--directory',
-      world.agent.directory,
-      '--log-level',
-      'error',
-    ]
-    world.open.push(new HostProcess(world.lan.namespace('handler'), akriHandler, args))
-    expect(await eventually(() => world.agent.registration('onvif'))).toMatchObject({
-      endpointType: 'UDS',
-      shared: true,
-    })
-    await untilFound(await world.also(), [target])
   })
 })

@@ -118,16 +118,6 @@ export class Lan {
       .map(({ ifname }) => ifname)
   }
 
-  /** Makes a host forward packets. */
-  async forward(host: string): Promise<void> {
-    const command = 'echo 1 > /proc/sys/net/ipv4/ip_forward'
-    await execute('ip', ['netns', 'exec', this.namespace(host), 'sh', '-c', command])
-  }
-
-  async route(host: string, network: string, via: string): Promise<void> {
-    await ip(`-n ${this.namespace(host)} route add ${network} via ${via}`)
-  }
-
   /** The link-local address of an interface, with its zone. */
   async linkLocal(host: string, name = 'eth0'): Promise<string> {
     const { stdout } = await execute('ip', [

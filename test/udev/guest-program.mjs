@@ -1,8 +1,7 @@
 // The program beside the devices, in a USB machine or beside a separate udevd: it runs the built
 // udev handler. Requests are lines of JSON over the named port, or over standard input and output.
 //   {"id":1,"run":"lsblk","input":"…"}   -> {"id":1,"status":0,"output":"…"}
-//   {"id":2,"watch":{"udevRules":[…]}}   -> {"id":2,"list":[…],"at":…} for each list; `at` is
-//                                           CLOCK_MONOTONIC in ms
+//   {"id":2,"watch":{"udevRules":[…]}}   -> {"id":2,"list":[…]} for each list
 //   {"id":2,"watch":{…},"alone":true}    the same in a network namespace of its own, as in a Pod
 //   {"id":2,"stop":true}                 -> {"id":2,"ended":true}
 import { execFile, spawn } from 'node:child_process'
@@ -34,7 +33,7 @@ async function watch(id, details) {
   }
   try {
     for await (const list of openDiscovery(handler, request)) {
-      say({ id, list, at: Number(process.hrtime.bigint()) / 1e6 })
+      say({ id, list })
     }
     say({ id, ended: true })
   } catch (error) {

@@ -85,15 +85,14 @@ export class Guest {
       ready?: true
       id?: number
       list?: Device[]
-      at?: number
       error?: string
     } = JSON.parse(line)
-    const { id = 0, status, output = '', list, at = 0, error } = message
+    const { id = 0, status, output = '', list, error } = message
     if (message.ready) this.#begun.abort()
     else if (status !== undefined) {
       this.#answers.get(id)?.({ status, output })
       this.#answers.delete(id)
-    } else if (list !== undefined) this.#watches.get(id)?.add({ devices: list, at })
+    } else if (list !== undefined) this.#watches.get(id)?.add({ devices: list })
     else this.#watches.get(id)?.end(error)
   }
 

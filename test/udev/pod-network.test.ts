@@ -1,9 +1,9 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import os from 'node:os'
+import { existsSync } from 'node:fs'
 import path from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
+import { describeUnless } from '../support/unless.js'
 import { Guest } from './guest.js'
 
 // A real udevd with links of its own network, and beside it the network of a Pod, whose links have
@@ -57,45 +57,12 @@ async function links(rule: string, inPod: boolean): Promise<readonly string[]> {
   }
 }
 
-const hasLoop =
-  has('losetup', '--find') && has('unshare', '--user', '--map-root-user', '--net', 'true')
-
-describe.skipIf(!hasLoop)('a user namespace (needs root, losetup and user namespaces)', () => {
-  it('polls, because the kernel sends it no events', async () => {
-    const directory = mkdtempSync(path.join(os.tmpdir(), 'akri-user-'))
-    const file = path.join(directory, 'disk')
-    writeFileSync(file, Buffer.alloc(4096))
-    const guest = [process.execPath, path.join(import.meta.dirname, 'guest-program.mjs')]
-    const namespaces = ['--user', '--map-root-user', '--net', '--kill-child', '--fork']
-    const child = spawn('unshare', [...namespaces, ...guest], {
-      stdio: ['pipe', 'pipe', 'inherit'],
-    })
-    const program = new Guest(child.stdout, child.stdin)
-    const rule = `SUBSYSTEM=="block", ATTR{loop/backing_file}=="${file}"`
-    let node = ''
-    try {
-      await program.ready(AbortSignal.timeout(60_000))
-      const lists = await program.watch({ udevRules: [rule] })
-      expect(lists.ids).toEqual([])
-      node = spawnSync('losetup', ['--find', '--show', file], { encoding: 'utf8' }).stdout.trim()
-      // The look at everything follows after 60 s only.
-      const { devices } = await lists.until('the disk', ({ devices }) => devices.length > 0, 40_000)
-      expect(devices).toMatchObject([{ properties: { UDEV_DEVNODE: node } }])
-    } finally {
-      if (node !== '') spawnSync('losetup', ['--detach', node])
-      program.close()
-      if (child.exitCode === null && child.signalCode === null) await once(child, 'exit')
-      rmSync(directory, { recursive: true, force: true })
-    }
-  })
-})
-
-const title = `links of the network${missing.length > 0 ? ` (needs ${missing.join(', ')})` : ''}`
-
-describe.skipIf(missing.length > 0)(title, () => {
+describeUnless(missing, 'links of the network', () => {
   it('have properties of udevd in the network of udevd', async () => {
-    const found = await links(WITH_PROPERTIES, false)
-    expect(found).toEqual(['/devices/virtual/net/lan1', '/devices/virtual/net/lan2'])
+    expect(await links(WITH_PROPERTIES, false)).toEqual([
+      '/devices/virtual/net/lan1',
+      '/devices/virtual/net/lan2',
+    ])
   })
 
   it('have no properties of other links in the network of a Pod', async () => {

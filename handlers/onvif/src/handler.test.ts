@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { createServer } from 'node:net'
+import { createServer, isIPv4 } from 'node:net'
 import { type Device, silentLogger } from '@akrijs/sdk'
+import { machineAddresses } from '@akrijs/sdk/network'
 import { describe, expect, it, vi } from 'vitest'
 import { alone } from '../../../test/support/alone.js'
 import { eventually } from '../../../test/support/eventually.js'
@@ -387,13 +388,16 @@ describe('the ONVIF handler', () => {
     expect(devices).toHaveLength(1 + found)
   })
 
-  it('calls no address outside of the allowed networks', async () => {
-    await using outside = await DeviceService.start({ address: '127.88.0.1' })
+  const [own] = machineAddresses().filter((each) => isIPv4(each) && !each.startsWith('127.'))
+  it.each<[string, string, object]>([
+    ['outside of the allowed networks', '127.88.0.1', { allowedNetworks: [`${IP}/32`] }],
+    // Without a network, this machine has only addresses that are not allowed anyway.
+    ['of this machine', own ?? '127.88.0.1', { allowedNetworks: [`${IP}/32`, '0.0.0.0/0'] }],
+  ])('calls no address %s', async (_which, address, details) => {
+    await using outside = await DeviceService.start({ address })
     const camera = await start({ xAddrs: [outside.url] })
     const inside = await start()
-    expect(idsOf(await find({ allowedNetworks: [`${IP}/32`] }))).toEqual([
-      `${inside.service.url}-${inside.uuid}`,
-    ])
+    expect(idsOf(await find(details))).toEqual([`${inside.service.url}-${inside.uuid}`])
     expect(camera.probes).toBeGreaterThan(0)
     expect(outside.requests).toEqual([])
   })

@@ -17,7 +17,7 @@ const BOOT_MS = 240_000
 export interface UsbDevice {
   /** QEMU's name of the device type, such as `usb-kbd`. */
   readonly kind: string
-  /** `3` is the third port of the machine, `3.2` the second port of the hub there. */
+  /** `3` is the third port of the machine. */
   readonly port: string
   /** Further properties for QEMU, such as `serial`. */
   readonly [property: string]: string | boolean
@@ -82,7 +82,6 @@ export class UsbMachine {
     })
   }
 
-  /** Also unplugs everything behind a hub. */
   async unplug(port: string): Promise<void> {
     await this.execute('device_del', { id: idOf(port) })
   }
@@ -123,9 +122,7 @@ export class UsbMachine {
   }
 }
 
-function idOf(port: string): string {
-  return `port-${port.replaceAll('.', '-')}`
-}
+const idOf = (port: string) => `port-${port}`
 
 function qemuArguments(directory: string, { kernel, modules }: KernelImage): string[] {
   // Without `remap`, files of different disks could have the same number.
