@@ -257,9 +257,4 @@ describe('R67 the docs', () => {
     const files = [...code, ...examples].filter(({ code }) => /udevRules"?: *\[/.test(code))
     expect(files.map(({ where }) => where)).toEqual([])
   })
-
-  it('have Configurations to check', () => {
-    expect(shown.length).toBeGreaterThan(0)
-    expect(examples.length).toBeGreaterThan(1)
-  })
 })

@@ -36,6 +36,12 @@ function refused(file: string, value: unknown): string[] {
   )
 }
 
+interface Configuration {
+  readonly spec: {
+    readonly discoveryHandler: { readonly name: string; readonly discoveryDetails: string }
+  }
+}
+
 const configuration = (spec: string) => `apiVersion: akri.sh/v0
 kind: Configuration
 metadata: { name: lab }
@@ -44,8 +50,13 @@ ${spec.replace(/^/gm, '  ')}`
 const HANDLER = 'discoveryHandler: { name: lab, discoveryDetails: "a: b" }'
 
 describe('the JSON Schema of Configurations', () => {
-  it.each(examples)('accepts %s, which names it', (file) => {
-    expect(loadAll(text(file)).flatMap((each) => refused('configuration.json', each))).toEqual([])
+  it.each(examples)('accepts %s, which names it, and that of its details accepts those', (file) => {
+    for (const each of loadAll(text(file)) as Configuration[]) {
+      expect(refused('configuration.json', each)).toEqual([])
+      const { name, discoveryDetails } = each.spec.discoveryHandler
+      if (schemas.includes(`${name}-details.json`))
+        expect(refused(`${name}-details.json`, load(discoveryDetails))).toEqual([])
+    }
     const named = /^# yaml-language-server: \$schema=(.*)\n/.exec(text(file))?.[1] ?? ''
     expect(path.join(path.dirname(file), named)).toBe('cli/schemas/configuration.json')
   })
@@ -144,14 +155,6 @@ describe('the JSON Schema of Configurations', () => {
 })
 
 describe('the JSON Schemas of details', () => {
-  it.each(examples)('accept the details of %s', (file) => {
-    for (const each of loadAll(text(file)) as { spec: { discoveryHandler: Handler } }[]) {
-      const { name, discoveryDetails } = each.spec.discoveryHandler
-      if (schemas.includes(`${name}-details.json`))
-        expect(refused(`${name}-details.json`, load(discoveryDetails))).toEqual([])
-    }
-  })
-
   it.each([
     ['udev', 'udevRules: KERNEL=="video0"', '/udevRules'],
     ['udev', 'udevRules: []\ngroupRecursiv: true', '/groupRecursiv'],
@@ -162,8 +165,3 @@ describe('the JSON Schemas of details', () => {
     expect(refused(`${name}-details.json`, load(details))).toEqual([at])
   })
 })
-
-interface Handler {
-  readonly name: string
-  readonly discoveryDetails: string
-}

@@ -1,8 +1,7 @@
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { load } from 'js-yaml'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { IMAGES, WITH_OPCUA_CLIENT } from '../../scripts/image-contents.mjs'
 import { contentBelow, filesBelow, isIgnored } from '../../scripts/images/build-steps.mjs'
@@ -10,6 +9,7 @@ import { allSteps, labelsOf, stagesOf } from '../../scripts/images/dockerfile.mj
 import { unlocked } from '../../scripts/images/installed.mjs'
 import { baseImage } from '../../scripts/shipped/sbom.mjs'
 import { manifestOf, root, workspaces } from '../../scripts/workspaces.mjs'
+import { describeUnless } from '../support/unless.js'
 
 const text = (file) => readFileSync(path.join(root, file), 'utf8')
 const DOCKERFILE = text('deploy/images/agent.Dockerfile')
@@ -75,16 +75,6 @@ describe('the Dockerfile', () => {
     })
   })
 
-  it('has the version of the packages, as the bake file and the chart', () => {
-    const args = Object.fromEntries(stageOf('base').steps.flatMap(({ properties }) => properties))
-    expect(args.VERSION).toBe(VERSION)
-    expect(BAKE.variable.VERSION.default).toBe(VERSION)
-    expect(Object.keys(BAKE.target.common.args)).toEqual(['VERSION', 'REVISION', 'SOURCE'])
-    const chart = load(text('deploy/helm/akri/Chart.yaml'))
-    expect([chart.version, chart.appVersion]).toEqual([VERSION, VERSION])
-    for (const { manifest } of workspaces()) expect(manifest.version).toBe(VERSION)
-  })
-
   it('starts from one base image, which has a digest', () => {
     expect(baseImage()).toMatchObject({ name: 'node' })
     const own = ['scratch', ...stages.map(({ name }) => name)]
@@ -142,27 +132,8 @@ describe('the installed packages', () => {
   })
 })
 
-describe('the file .dockerignore', () => {
-  it.each([
-    ['docs/operators.md', true],
-    ['agent/src/program/agent.test.ts', true],
-    ['handlers/udev/node_modules/a/index.js', true],
-    ['node_modules/a/index.js', true],
-    ['test/package.json', false],
-    ['test/e2e/agent.ts', true],
-    ['examples/http-sensor/package.json', false],
-    ['examples/http-sensor/src/index.ts', true],
-    ['agent/src/akri-agent.ts', false],
-    ['handlers/udev/prebuilds/linux-arm64/uevent.node', false],
-    ['deploy/images/agent.Dockerfile', false],
-    ['LICENSE', false],
-  ])('%s is left out: %s', (file, ignored) => {
-    expect(isIgnored(file, IGNORED)).toBe(ignored)
-  })
-})
-
 const built = existsSync(path.join(root, 'agent/dist/akri-agent.js'))
-describe.skipIf(!built)(`the trees of all images${built ? '' : ' (needs npm run build)'}`, () => {
+describeUnless(built ? [] : ['npm run build'], 'the trees of all images', () => {
   let trees
 
   beforeAll(() => {
@@ -172,10 +143,6 @@ describe.skipIf(!built)(`the trees of all images${built ? '' : ' (needs npm run 
     expect([status, stderr]).toEqual([0, ''])
   })
   afterAll(() => rmSync(trees, { recursive: true, force: true }))
-
-  it('are those of the targets', () => {
-    expect(readdirSync(trees).sort()).toEqual(Object.keys(TARGETS).sort())
-  })
 
   it('hold a native file for each platform, or none', () => {
     const native = filesBelow(trees).flatMap((file) => {
@@ -243,14 +210,6 @@ describe.skipIf(!built)(`the trees of all images${built ? '' : ' (needs npm run 
     const about = ['package.json', 'sbom.cdx.json', 'THIRD-PARTY-NOTICES.txt']
     for (const [name, content] of Object.entries(contentBelow(app)))
       if (!about.includes(name)) expect([name, all[name]?.equals(content)]).toEqual([name, true])
-  })
-
-  it('of an unknown image is not made', () => {
-    for (const script of ['image-tree.mjs', 'opcua-client-tree.mjs']) {
-      const file = path.join(root, 'scripts', script)
-      const { status } = spawnSync(process.execPath, [file, path.join(trees, 'x'), 'other'])
-      expect([script, status]).toEqual([script, 1])
-    }
   })
 })
 

@@ -1,14 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { checkPackage, createPackageFromTarballData } from '@arethetypeswrong/core'
@@ -22,6 +13,7 @@ import {
   stagePackages,
 } from '../../scripts/published.mjs'
 import { manifestOf, root } from '../../scripts/workspaces.mjs'
+import { describeUnless } from '../support/unless.js'
 
 const SOURCE = 'https://github.com/example/akri.js'
 const PACKAGES = publishedPackages()
@@ -29,22 +21,6 @@ const NAMES = PACKAGES.map(({ name }) => name)
 const isBuilt = PACKAGES.every(({ folder, manifest: { exports = {} } }) =>
   Object.values(exports).every(({ types = '' }) => existsSync(path.join(root, folder, types))),
 )
-
-const TYPED = `import { defineDiscoveryHandler, every } from '@akrijs/sdk'
-import { discover, type InProcessDiscovery, ManualClock, SimulatedAgent } from '@akrijs/sdk/testing'
-const validate = (_: unknown) => ({ value: { url: 'x' } })
-const details = { '~standard': { version: 1, vendor: 'own', validate } } as const
-export const agent: Promise<SimulatedAgent> = SimulatedAgent.start()
-const handler = defineDiscoveryHandler({
-  name: 'typed', shared: false, details,
-  async *discover({ details, signal }) {
-    for await (const _ of every('1s', { signal })) yield [{ id: details.url }]
-  },
-})
-export const session: InProcessDiscovery = discover(handler, '', { clock: new ManualClock() })
-export const url: Promise<string | undefined> = session.next().then(([one]) => one?.properties.URL)
-export default handler
-`
 
 describe('a published package', () => {
   it.each(PACKAGES)('$name says what it is, and how to start', ({ name, folder, manifest }) => {
@@ -146,8 +122,7 @@ describe('a page that npm publishes', () => {
   })
 })
 
-const title = isBuilt ? 'what npm publishes' : 'what npm publishes (needs npm run build)'
-describe.skipIf(!isBuilt)(title, () => {
+describeUnless(isBuilt ? [] : ['npm run build'], 'what npm publishes', () => {
   let directory
   let staged
 
@@ -232,20 +207,6 @@ describe.skipIf(!isBuilt)(title, () => {
   const libraries = PACKAGES.filter(({ manifest }) => manifest.exports !== undefined)
   it.each(libraries)('all versions of TypeScript find the types of $name', async ({ name }) => {
     expect(await typeProblems(stagedOf(name))).toEqual([])
-  })
-
-  it('is an SDK whose types check strictly in a project of its own', () => {
-    const project = path.join(directory, 'typed')
-    mkdirSync(path.join(project, 'node_modules/@akrijs'), { recursive: true })
-    writeFileSync(path.join(project, 'package.json'), '{"private":true,"type":"module"}')
-    writeFileSync(path.join(project, 'typed.ts'), TYPED)
-    symlinkSync(stagedOf('@akrijs/sdk'), path.join(project, 'node_modules/@akrijs/sdk'))
-    const tsc = path.join(root, 'node_modules/typescript/bin/tsc')
-    const strict = ['--noEmit', '--strict', '--skipLibCheck', 'false', '--module', 'nodenext']
-    const types = ['--typeRoots', path.join(root, 'node_modules/@types'), '--types', 'node']
-    const args = [tsc, ...strict, '--target', 'es2023', ...types, 'typed.ts']
-    const { stdout } = spawnSync(process.execPath, args, { cwd: project, encoding: 'utf8' })
-    expect(stdout).toBe('')
   })
 
   it('is not staged without a file that its package.json names', () => {

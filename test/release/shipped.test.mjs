@@ -1,9 +1,9 @@
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { Spec, Validation } from '@cyclonedx/cyclonedx-library'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import { IMAGES } from '../../scripts/image-contents.mjs'
 import { noticesText } from '../../scripts/shipped/notices.mjs'
 import { partsOf, readNpmPart } from '../../scripts/shipped/parts.mjs'
@@ -38,10 +38,8 @@ describe('the bill of materials', () => {
     const text = filesOf(subject)[BILL]
     expect(await validator.validate(text)).toBeNull()
     expect(filesOf(subject)[BILL]).toBe(text)
-  })
-
-  it.each(subjects)('of %s refers to nothing that it does not list', (subject) => {
-    const { metadata, components, dependencies, compositions } = JSON.parse(filesOf(subject)[BILL])
+    // It refers to nothing that it does not list.
+    const { metadata, components, dependencies, compositions } = JSON.parse(text)
     const refs = [metadata.component, ...components].map((component) => component['bom-ref'])
     expect(new Set(refs).size).toBe(refs.length)
     const used = [
@@ -131,7 +129,6 @@ describe('a package that comes into a bundle', () => {
   beforeEach(() => {
     directory = mkdtempSync(path.join(os.tmpdir(), 'akri-shipped-'))
   })
-  afterEach(() => rmSync(directory, { recursive: true, force: true }))
 
   /** The build of the SDK with one more input. */
   function withInput(file) {
