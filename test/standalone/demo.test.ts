@@ -12,8 +12,8 @@ const missing = [
   ...(existsSync('/sys/class/mem/null') ? [] : ['/sys/class/mem']),
   ...((await hearsItself()) ? [] : ['multicast on the loopback interface, and port 3702 to share']),
 ]
-/** Three processes load node-opcua while other tests run. */
-const patience = { timeout: 90_000, interval: 250 }
+/** Three processes load node-opcua while other tests run: minutes on a busy machine. */
+const patience = { timeout: 500_000, interval: 250 }
 
 const akri = AkriProgram.ofEachTest()
 

@@ -1,4 +1,4 @@
-// Finds a device for each JSON file of a directory: { "id": "pump-1", "properties": { "URL": "…" } }.
+// Finds a device for each JSON file of a directory, such as { "id": "pump-1" }.
 import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { defineDiscoveryHandler, every, messageOf } from '@akrijs/sdk'
