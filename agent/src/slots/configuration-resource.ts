@@ -2,8 +2,8 @@ import { AllocationRefusedError } from '../errors.js'
 import type { AdvertisedDevice, ChosenSlot, InstanceSlots, PreferenceRequest } from './resource.js'
 
 // The resource of a Configuration: any of its devices. Its ids are virtual: Allocate decides which
-// slot an id stands for. The advertised ids, the preference and Allocate are all computed here, from
-// the same slots and claims, so they cannot disagree.
+// slot an id stands for. The advertised ids, the preference and Allocate are all computed here,
+// from the same slots and claims, so they cannot disagree.
 
 /** The text before the number of an id that no slot has been claimed for. */
 const NUMBERS = ''
