@@ -233,15 +233,18 @@ describe('the Instances of a node', () => {
     expect(world.calls).not.toContain(`withdraw ${world.name('foo0')}`)
   })
 
-  it('are written no more once the agent ends', async () => {
-    const create = cluster.createInstance.bind(cluster)
-    const creating = vi.spyOn(cluster, 'createInstance').mockImplementation((draft) => {
-      world.stop.abort()
-      return create(draft)
-    })
-    await world.reconcile(seen(...Array.from({ length: 100 }, (_, index) => `foo${index}`)))
-    // Those that were under way.
-    expect(creating.mock.calls.length).toBeLessThanOrEqual(16)
+  it('have a pass at the start, also of a refused Configuration, and after a loss', () => {
+    const adding = vi.spyOn(ReconcileQueue.prototype, 'add')
+    onTestFinished(() => adding.mockRestore())
+    const rivals = new ObjectStore<Configuration>()
+    for (const each of [world.configuration, olderNamed(world.wanted.name)]) rivals.put(each)
+    void world.make(rivals).run(world.stop.signal)
+    expect(adding.mock.calls).toEqual([[world.key]])
+    world.make()
+    for (const configuration of [world.wanted.name, 'other' as ConfigurationName])
+      world.deviceLost({ id: 'foo0', instance: world.name('foo0'), configuration })
+    expect(adding.mock.calls).toEqual([[world.key], [world.key]])
+    world.stop.abort()
   })
 })
 

@@ -46,6 +46,8 @@ export class ReconcilerHarness {
   registered: Promise<void> = Promise.resolve()
   /** Reports new devices to the queue of the reconciler. */
   devicesChanged = () => {}
+  /** Reports a device that is gone while containers use it. */
+  deviceLost: (device: LostDevice) => void = () => {}
   /** Ends the agent. */
   readonly stop = new AbortController()
   devices = seen('foo0')
@@ -105,7 +107,12 @@ export class ReconcilerHarness {
       ...{ cluster: this.cluster, instances: this.#instances, bounds, node: this.node },
       configurations: new AcceptedConfigurations(configurations, signal),
       ...{ plugins: this.plugins, ledger: this.ledger, clock: this.clock, log: silentLogger },
-      book: { lose: (device: LostDevice) => void this.lost.push(device), onLoss: () => {} },
+      book: {
+        lose: (device: LostDevice) => void this.lost.push(device),
+        onLoss: (listener: (device: LostDevice, isOver: boolean) => void) => {
+          this.deviceLost = (device) => listener(device, false)
+        },
+      },
       discovery: {
         deviceSet: () => this.devices,
         onChange: (listener: (configuration: ObjectKey) => void) => {
