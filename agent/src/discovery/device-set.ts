@@ -59,10 +59,10 @@ export function isSameSet(a: DeviceSet, b: DeviceSet): boolean {
 
 function hasSame(a: Devices | undefined, b: Devices | undefined): boolean {
   if (a === b) return true
-  return a?.size === b?.size && [...(a ?? [])].every(([id, each]) => isSame(each, b?.get(id)))
+  return a?.size === b?.size && [...(a ?? [])].every(([id, each]) => isSameDevice(each, b?.get(id)))
 }
 
-function isSame(a: DiscoveredDevice, b: DiscoveredDevice | undefined): boolean {
+export function isSameDevice(a: DiscoveredDevice, b: DiscoveredDevice | undefined): boolean {
   return (
     a.device.hash === b?.device.hash &&
     a.healthy === b.healthy &&

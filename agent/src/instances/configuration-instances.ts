@@ -12,7 +12,7 @@ import type { SlotBook } from '../slots/slot-book.js'
 import { deviceIdOf } from './existing-instances.js'
 import type { InstanceIndex } from './instance-index.js'
 import { DeviceDigests } from './instance-name.js'
-import { type PlannedInstance, planInstances, updatePlan } from './instance-plan.js'
+import { type PlannedInstance, planInstances, takeDevices, updatePlan } from './instance-plan.js'
 import {
   type InstanceWork,
   type InstanceWorkOptions,
@@ -196,14 +196,23 @@ export class ConfigurationInstances {
     const devices = discovery.deviceSet(this.#key)
     const takenNames = configurations.takenNames(configuration)
     const before = this.#plan
-    const isSame = this.#devices === devices && before.of === configuration.metadata.generation
-    if (isSame && !this.#isOutdated && takenNames.size + before.taken.length === 0) return
+    const last = this.#devices
+    const longInUse = ledger.longInstances
+    const input = { configuration, node, devices, instances, digests: this.#digests, longInUse }
+    const isCurrent = !this.#isOutdated && before.of === configuration.metadata.generation
+    if (last !== undefined && isCurrent && takenNames.size + before.taken.length === 0) {
+      const names = last === devices ? [] : takeDevices(before, last, input)
+      if (names !== undefined) {
+        this.#devices = devices
+        for (const name of names) this.#updateWork(name)
+        return
+      }
+    }
     this.#isOutdated = false
     this.#devices = undefined
     this.#plan = await planInstances({
-      ...{ configuration, takenNames, node, devices, instances, before, digests: this.#digests },
+      ...{ ...input, takenNames, before },
       deviceOf: (name) => this.#running.get(name)?.id,
-      longInUse: ledger.longInstances,
     })
     this.#devices = devices
     const { left, served } = this.#plan

@@ -25,6 +25,7 @@ import {
   type InstancePlan,
   type InstancePlanInput,
   planInstances,
+  takeDevices,
   updatePlan,
 } from './instance-plan.js'
 import { instancesView } from './instances-view.js'
@@ -308,6 +309,7 @@ describe('the next plan', () => {
 
   it('takes over what has not changed, and is as a plan without one before', async () => {
     let updated = 0
+    let taken = 0
     const digests = new DeviceDigests('lab' as ConfigurationName, node)
     // The claims of two Instances of one device decide which of them it keeps.
     const seenFirst = { place: 0, device: { healthy: true, shared: true, properties: {} } }
@@ -317,17 +319,21 @@ describe('the next plan', () => {
       fc.asyncProperty(fc.array(change, { maxLength: 12 }), async (changes) => {
         const world = new World()
         let before: InstancePlan | undefined
+        let last: DeviceSet | undefined
         for (const each of changes) {
           const changed = world.change(each)
           const input = world.input(before)
-          if (before && changed && updatePlan(before, changed, input)) updated++
+          const isTaken = before && last && !changed && takeDevices(before, last, input)
+          if (isTaken) taken++
+          else if (before && changed && updatePlan(before, changed, input)) updated++
           else before = await planInstances({ ...input, digests, ...(before && { before }) })
           expect(before).toEqual(await planInstances(input))
+          last = input.devices
         }
       }),
       { numRuns: 500, examples: [[[seenFirst, usedByShort, { ...unused, place: 1 }, unused]]] },
     )
-    expect(updated).toBeGreaterThan(0)
+    expect([updated, taken]).not.toContain(0)
   })
 })
 
