@@ -59,7 +59,9 @@ export function isSameSet(a: DeviceSet, b: DeviceSet): boolean {
 
 function hasSame(a: Devices | undefined, b: Devices | undefined): boolean {
   if (a === b) return true
-  return a?.size === b?.size && [...(a ?? [])].every(([id, each]) => isSameDevice(each, b?.get(id)))
+  if (a?.size !== b?.size) return false
+  for (const [id, each] of a ?? []) if (!isSameDevice(each, b?.get(id))) return false
+  return true
 }
 
 export function isSameDevice(a: DiscoveredDevice, b: DiscoveredDevice | undefined): boolean {

@@ -258,13 +258,15 @@ export class ConfigurationInstances {
    */
   async #followPlan(): Promise<unknown[]> {
     const { served } = this.#plan
-    const running = [...this.#running]
-    const withdrawn = running.filter(([name]) => !served.has(name))
-    throwFirst(await inParallel(withdrawn, (each) => this.#withdraw(...each)))
-    const changed = running.flatMap(([name, { hash }]) => {
+    const withdrawn: [InstanceName, RunningInstance][] = []
+    const changed: PlannedInstance[] = []
+    // Lists of all would be garbage, for each device that comes.
+    for (const [name, running] of this.#running) {
       const planned = served.get(name)
-      return planned === undefined || planned.hash === hash ? [] : planned
-    })
+      if (planned === undefined) withdrawn.push([name, running])
+      else if (planned.hash !== running.hash) changed.push(planned)
+    }
+    throwFirst(await inParallel(withdrawn, (each) => this.#withdraw(...each)))
     // A new resource needs its name admitted first.
     return inParallel(changed, async (planned) =>
       this.#serve(planned, planned.hasResource && this.#resources.has(planned.name)),

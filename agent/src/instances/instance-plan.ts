@@ -294,11 +294,9 @@ export function takeDevices(
   input: Omit<InstancePlanInput, 'before' | 'takenNames' | 'deviceOf'>,
 ): readonly InstanceName[] | undefined {
   const { configuration, devices, digests, longInUse, node } = input
-  const { served, left, claimed, collisions, taken, of } = plan
-  const special = left.size + claimed.size + collisions.length + taken.length + longInUse.size
+  const { served, left, claimed, taken, of } = plan
   const isAlike = of === configuration.metadata.generation && devices.complete === last.complete
-  // A device that is left, or has competed for its name, needs all devices.
-  if (special > 0 || !isAlike) return undefined
+  if (!isAlike || left.size + taken.length > 0) return undefined
   const changed: NamedDevice[] = []
   let kept = 0
   for (const [id, found] of devices.devices) {
@@ -312,7 +310,9 @@ export function takeDevices(
   const existing = existingOf(input)
   const isAlone = ({ found, name }: NamedDevice) => {
     const [planned, holder] = [served.get(name), existing(name)]
-    if (planned !== undefined && planned.device.id !== found.device.id) return false
+    const long = digests.of(found.device.id, found.shared, 'long').name
+    const isClaimed = [name, long].some((each) => claimed.has(each) || longInUse.has(each))
+    if (isClaimed || (planned !== undefined && planned.device.id !== found.device.id)) return false
     return holder === undefined || isInstanceOf(holder, found, node)
   }
   const names = changed.map(({ name }) => name)

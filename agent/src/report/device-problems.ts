@@ -22,6 +22,7 @@ export function reportedProblems(
   for (const { listed, ids, reason } of reports ?? [])
     if (listed) for (const id of ids) byId.set(id, { reason: objectMessage(reason) })
   const problems = new Map<InstanceName, Problem>()
+  if (byId.size === 0) return problems
   for (const { name, device } of served) {
     const problem = byId.get(device.id)
     if (problem !== undefined) problems.set(name, problem)

@@ -1,7 +1,7 @@
 import { type Condition, type Configuration, NO_HANDLER, type NodeStatus } from '@akrijs/api'
 import { kindOf, messageOf, objectMessage } from '@akrijs/runtime'
 import type { DeviceReport } from '@akrijs/sdk/handler'
-import type { DeviceSet, LeftOut } from '../discovery/device-set.js'
+import type { DeviceSet, DiscoveredDevice, LeftOut } from '../discovery/device-set.js'
 import type { DiscoveryStatus } from '../discovery/discovery.js'
 import type { SessionFailure } from '../discovery/discovery-session.js'
 import { handlerOfUid } from '../handlers/handler-endpoint.js'
@@ -144,21 +144,22 @@ function notOffered({ registrations, held, devices }: StatusInput): Finding | un
     const reason = problem.isRefused ? 'RegistrationRefused' : 'KubeletUnavailable'
     return ['False', reason, `${problem.message}${more}`]
   }
-  const all = [...devices.devices.values()]
+  const all = devices.devices.size
   const instance = firstBy(held, ({ name }) => name)
   if (instance !== undefined) {
     const shown = instance.finalizers.slice(0, SHOWN_FINALIZERS).join(', ')
     const more = instance.finalizers.length > SHOWN_FINALIZERS ? ', …' : ''
     const message =
-      `${held.length} of ${all.length} devices are not offered: their Instances are being ` +
+      `${held.length} of ${all} devices are not offered: their Instances are being ` +
       `deleted, and finalizers hold them; ${instance.name}: ${shown}${more}`
     return ['False', 'InstanceBeingDeleted', message]
   }
-  const refused = all.filter(({ refusal }) => refusal !== undefined)
+  const refused: DiscoveredDevice[] = []
+  for (const each of devices.devices.values()) if (each.refusal !== undefined) refused.push(each)
   const first = firstBy(refused, ({ device }) => device.id)
   if (first === undefined) return undefined
   const message =
-    `${refused.length} of ${all.length} devices are not offered; device ` +
+    `${refused.length} of ${all} devices are not offered; device ` +
     `${JSON.stringify(first.device.id)}: ${first.refusal}`
   return ['False', 'DeviceRefused', message]
 }

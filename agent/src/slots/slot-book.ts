@@ -155,8 +155,12 @@ export class SlotBook {
 
   /** Of all Instances of a Configuration that this node serves. */
   all(configuration: ConfigurationName): readonly InstanceSlots[] {
-    const served = [...this.#served.values()].filter((each) => each.configuration === configuration)
-    return served.flatMap(({ name }) => this.of(name) ?? [])
+    const all: InstanceSlots[] = []
+    for (const { name, configuration: of } of this.#served.values()) {
+      const slots = of === configuration ? this.of(name) : undefined
+      if (slots !== undefined) all.push(slots)
+    }
+    return all
   }
 
   /** The Instances of a Configuration whose devices are gone while containers use them. */
