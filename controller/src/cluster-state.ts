@@ -257,8 +257,10 @@ export class ClusterState {
    */
   onInstanceChange(listener: (key: ObjectKey) => void, signal: AbortSignal): void {
     this.instances.cache.onChange(listener, signal)
+    // By name: so a roll-out goes on.
     const ofConfiguration = (key: ObjectKey) => {
-      for (const instance of this.instancesByConfiguration.get(key)) listener(keyOf(instance))
+      for (const instance of this.instancesByConfiguration.get(key).map(keyOf).sort())
+        listener(instance)
     }
     this.#specListeners.add(ofConfiguration, signal)
     for (const objects of this.#owned()) objects.onChangeOf('Instance', listener, signal)

@@ -101,6 +101,10 @@ describe('a changed spec of broker Pods', () => {
       },
       stepMs,
     )
+  /** So many seconds, in which kubelets do nothing: each broker that was ready works then. */
+  async function pass(seconds: number): Promise<void> {
+    for (let second = 0; second < seconds; second++) await clock.advance(1000)
+  }
   const status = (): Configuration['status'] =>
     parseConfigurationStatus(api.objects.get(CONFIGURATION))?.status
   const brokersReady = () => status()?.conditions.find(({ type }) => type === 'BrokersReady')
@@ -114,6 +118,15 @@ describe('a changed spec of broker Pods', () => {
     expect(fewest).toBe(5)
     await until(() => expect(status()?.brokers).toEqual({ desired: 6, updated: 6, ready: 6 }))
     expect(brokersReady()).toMatchObject({ status: 'True', reason: 'Ready' })
+  })
+
+  it('goes by the names of Instances, in whatever order these came', async () => {
+    api.putInstance(['a'], { name: 'cam-0' })
+    await until(() => expect(readyPods()).toHaveLength(7))
+    await pass(10)
+    setImage('bad')
+    await until(() => expect(images()).toContain('bad'))
+    expect(imageOf(`${PODS}/a-cam-0-pod`)).toBe('bad')
   })
 
   it('replaces as many at once as maxUnavailable, also after a change of the leader', async () => {
@@ -158,7 +171,7 @@ describe('a changed spec of broker Pods', () => {
     setImage('silent')
     await until(() => expect(images()).toContain('silent'))
     // No other broker has anything to wait for.
-    for (let round = 0; round < 20; round++) await clock.advance(1000)
+    await pass(20)
     api.remove(`${AKRI}/instances/${DEVICES[0]}`)
     // No garbage collector deletes its Pod here.
     await until(() => expect(images()).toEqual(['silent', 'silent', 'v1', 'v1', 'v1', 'v1']))
@@ -183,7 +196,7 @@ describe('a changed spec of broker Pods', () => {
     }
     setImage('v2')
     await until(() => expect(deleted()).toHaveLength(1))
-    for (let round = 0; round < 50; round++) await clock.advance(1000)
+    await pass(50)
     expect(deleted()).toHaveLength(1)
   })
 })
