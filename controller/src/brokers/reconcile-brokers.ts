@@ -8,7 +8,7 @@ import { earliest, requeueAt } from '../requeue.js'
 import type { Term } from '../term.js'
 import { type BrokerHistory, historyOf, historyText, JOB } from './broker-history.js'
 import { brokerJob, brokerPod, jobName, podName } from './broker-template.js'
-import { type PodTemplate, planInstance, podTemplateOf, sightLast } from './instance-plan.js'
+import { planInstance, podTemplateOf, sightLast } from './instance-plan.js'
 import { planJob } from './job-plan.js'
 import { withUpdate } from './pod-plan.js'
 import { isEnded } from './pod-state.js'
@@ -26,6 +26,9 @@ export async function reconcileBrokers(
   signal: AbortSignal,
 ): Promise<ReconcileResult> {
   const { state, clock } = term
+  // After a request without an answer, or a change of the leader, such a Pod may be gone, whatever
+  // the cache has. Before all other reads: the spec can change meanwhile.
+  for (const pod of announcedPods(key, term)) await state.pods.refresh(pod, signal)
   const instance = state.instances.cache.get(key)
   const configuration = instance && state.ownerOf(instance)
   if (instance === undefined || configuration === undefined) {
@@ -54,9 +57,6 @@ async function reconcilePods(pass: Pass): Promise<number | undefined> {
   const { spec, hash, maxUnavailable } = template
   const { uid, namespace } = instance.metadata
   const owner = ownerIdOf('Instance', instance)
-  // After a request without an answer, or a change of the leader, such a Pod may be gone, whatever
-  // the cache has.
-  for (const pod of announcedPods(template, pass)) await state.pods.refresh(pod, signal)
   const found = planInstance(instance, template, pass)
   const isPermitted =
     !isDeleted(configuration) &&
@@ -90,7 +90,11 @@ async function reconcilePods(pass: Pass): Promise<number | undefined> {
 }
 
 /** The Pods of an earlier spec that are there, and whose deletion the Instance announces. */
-function announcedPods({ hash, strategy }: PodTemplate, { instance, state }: Pass): Pod[] {
+function announcedPods(key: ObjectKey, { state }: Term): Pod[] {
+  const instance = state.instances.cache.get(key)
+  const configuration = instance && state.ownerOf(instance)
+  if (instance === undefined || configuration === undefined) return []
+  const { hash, strategy } = podTemplateOf(state.workloadSpec(configuration))
   if (strategy === 'OnDelete') return []
   return state.pods.ownedBy(ownerIdOf('Instance', instance)).filter((pod) => {
     const { metadata, targetNode = '' } = pod

@@ -187,6 +187,29 @@ describe('a changed spec of broker Pods', () => {
     expect(images()).toEqual(['silent', 'v1', 'v1', 'v1', 'v1', 'v1'])
   })
 
+  it('deletes no broker whose spec is back before a new leader has read the broker', async () => {
+    const deletions = () => api.requests.filter(({ method }) => method === 'DELETE')
+    api.before = ({ method }) => {
+      if (method === 'DELETE')
+        throw new ApiError('', { status: 503, reason: 'Refused', message: 'not yet' })
+    }
+    await pass(10)
+    setImage('v2')
+    await until(() => expect(deletions()).not.toEqual([]))
+    await controller.end()
+    const { length } = deletions()
+    api.before = async ({ method, path }) => {
+      if (method !== 'GET' || !path.startsWith(PODS)) return
+      api.before = () => {}
+      setImage('v1')
+      await api.seen(controller.state.configurations, CONFIGURATION)
+    }
+    await controller.lead()
+    await pass(20)
+    expect(deletions()).toHaveLength(length)
+    expect(images()).toEqual(DEVICES.map(() => 'v1'))
+  })
+
   it('deletes no second broker while the cache does not follow', async () => {
     const deleted = () => api.requests.filter(({ method }) => method === 'DELETE')
     const { before } = api
