@@ -74,6 +74,19 @@ describe('a roll-out', () => {
 describe('the roll-outs of Configurations', () => {
   const outdated = { update: testPod('a'), waits: false, desired: 1, missing: 0 }
   const working = { ...outdated, update: undefined }
+  const missing = { ...working, missing: 1 }
+
+  it('report that nothing waits any more', () => {
+    const rollouts = new Rollouts(new FirstSights({ monotonicMs: () => T0 }), [], () => {})
+    rollouts.permits(keyOfDevice('a'), CAM, missing, undefined)
+    rollouts.permits(keyOfDevice('b'), CAM, outdated, undefined)
+    let reports = 0
+    rollouts.onChange(() => reports++, new AbortController().signal)
+    // No node could run a successor.
+    rollouts.permits(keyOfDevice('b'), CAM, working, undefined)
+    expect(reports).toBe(1)
+    expect(rollouts.of(CAM).isBlocked).toBe(false)
+  })
 
   it('take in 10,000 plans of one Configuration, each in the same time', () => {
     const startedAt = performance.now()

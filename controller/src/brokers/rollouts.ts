@@ -56,7 +56,7 @@ export class Rollouts {
     return { isBlocked, missing, slowInMs }
   }
 
-  /** Calls back with a Configuration after each plan in its roll-out. */
+  /** Calls back with a Configuration after each plan in its roll-out, and after its last wait. */
   onChange(listener: (configuration: ObjectKey) => void, signal: AbortSignal): void {
     this.#listeners.add(listener, signal)
   }
@@ -99,8 +99,10 @@ export class Rollouts {
    * @returns the Instances whose Pod may be replaced now
    */
   #follow(configuration: ObjectKey, { update, isBlocked }: Rollout): readonly ObjectKey[] {
-    this.#sights.ageMs(sightOf(configuration), String(isBlocked))
-    if (isBlocked || update.length > 0) this.#listeners.tell(configuration)
+    const sight = sightOf(configuration)
+    const wasBlocked = this.#sights.last(sight)?.fact === 'true'
+    this.#sights.ageMs(sight, String(isBlocked))
+    if (isBlocked || wasBlocked || update.length > 0) this.#listeners.tell(configuration)
     return update
   }
 
