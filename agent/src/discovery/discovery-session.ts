@@ -213,7 +213,7 @@ export class DiscoverySession {
         log.debug({ retryInMs }, 'discovery retry scheduled')
         await clock.sleep(retryInMs, signal).catch(() => undefined)
       }
-      if (!signal.aborted) continue
+      if (stop.aborted || !signal.aborted) continue
       backoff.reset()
       await this.#pay(LISTS_OF_EARLY_ATTEMPT, stop)
     }

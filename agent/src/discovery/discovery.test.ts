@@ -72,6 +72,22 @@ describe('a handler that registers', () => {
   })
 })
 
+describe('a handler that leaves between two attempts', () => {
+  it('is asked at once when it comes back, and has its whole budget of lists', async () => {
+    const endpoint = await world.begin()
+    await world.list(endpoint, '0')
+    for (let round = 0; round < 20; round++) {
+      await world.fail(endpoint)
+      world.registry.drop(endpoint)
+      await world.register(endpoint)
+    }
+    // Another process can be there, whose answer and reports are not known.
+    expect(world.discovery.status(key)?.endpoints[0]?.answer).toBe('missing')
+    for (const id of ['1', '2']) await world.list(endpoint, id)
+    expect(world.found()).toEqual(['2'])
+  })
+})
+
 describe('discovery', () => {
   it('backs off from a handler that breaks after each list, until a stream lasts', async () => {
     const endpoint = await world.begin()
