@@ -53,14 +53,15 @@ export function isSameSet(a: DeviceSet, b: DeviceSet): boolean {
     a.leftOut?.devices === b.leftOut?.devices &&
     a.leftOut?.bound === b.leftOut?.bound &&
     hasSame(a.devices, b.devices) &&
-    hasSame(a.leftOut?.listed, b.leftOut?.listed)
+    // Of a device that is left out, only the id counts.
+    hasSame(a.leftOut?.listed, b.leftOut?.listed, (_, other) => other !== undefined)
   )
 }
 
-function hasSame(a: Devices | undefined, b: Devices | undefined): boolean {
+function hasSame(a?: Devices, b?: Devices, isSame = isSameDevice): boolean {
   if (a === b) return true
   if (a?.size !== b?.size) return false
-  for (const [id, each] of a ?? []) if (!isSameDevice(each, b?.get(id))) return false
+  for (const [id, each] of a ?? []) if (!isSame(each, b?.get(id))) return false
   return true
 }
 

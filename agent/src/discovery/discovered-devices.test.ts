@@ -294,6 +294,18 @@ describe('the bounds of devices', () => {
     expect(rank('b')).toBeLessThan(rank('z'))
   })
 
+  it('leave the set as it is when a device changes that they leave out', async () => {
+    const second = await world.register('told@b')
+    await world.list(endpoint, ...ids('a', 4))
+    await world.list(second, 'b')
+    const before = world.discovery.deviceSet(key)
+    expect(before.leftOut?.devices).toBe(1)
+    await world.list(second, { id: 'b', properties: { SIGNAL: '7' } })
+    expect(world.discovery.deviceSet(key)).toBe(before)
+    await world.list(second, 'c')
+    expect([...(leftOut()?.listed.keys() ?? [])]).toEqual([...ids('a', 4), 'c'])
+  })
+
   it('count what the list of an endpoint has left out already', async () => {
     endpoint.giveList({ devices: ids('a', 4).map((id) => ({ id })), leftOut: 96 })
     await clock.advance(0)
