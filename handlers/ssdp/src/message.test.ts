@@ -32,6 +32,12 @@ it.each([
   else expect(read).toMatchObject(wanted)
 })
 
+it('reads a message of spaces at once', () => {
+  const start = performance.now()
+  readAnnouncement(Buffer.from(`${NOTIFY}\r\nA:${' '.repeat(4000)}\nx`))
+  expect(performance.now() - start).toBeLessThan(500)
+})
+
 it('reads URL and server, and neither with control characters', () => {
   const headers = { USN, LOCATION: 'http://192.0.2.7/d.xml', SERVER: 'TV/1 \u001b[31m' }
   expect(readAnnouncement(message(OK, headers))).toEqual({
