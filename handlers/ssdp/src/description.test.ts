@@ -8,7 +8,7 @@ const DESCRIPTION = `<?xml version="1.0"?>
 <root xmlns="urn:schemas-upnp-org:device-1-0">
   <device>
     <deviceType>urn:schemas-upnp-org:device:MediaRenderer:1</deviceType>
-    <friendlyName> Hall &amp; stairs </friendlyName>
+    <friendlyName> Hall <![CDATA[& stairs]]> </friendlyName>
     <manufacturer>A\u0007B</manufacturer>
     <modelName>TV 9</modelName><modelName>TV 10</modelName>
     <serialNumber></serialNumber>
@@ -16,6 +16,7 @@ const DESCRIPTION = `<?xml version="1.0"?>
     <deviceList><device><friendlyName>A part</friendlyName></device></deviceList>
   </device>
 </root>`
+const SWITCHED = 'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n'
 const FOUND = {
   deviceType: 'urn:schemas-upnp-org:device:MediaRenderer:1',
   friendlyName: 'Hall & stairs',
@@ -78,6 +79,7 @@ describe('the description of a device', () => {
   it.each<[string, RequestListener, RegExp]>([
     ['a redirection', (_, r) => r.writeHead(302, { location: 'http://192.0.2.1/' }).end(), /302/],
     ['a long answer', (_, r) => r.end('x'.repeat(70_000)), /longer than 65536 bytes/],
+    ['another protocol', (_, r) => r.socket?.write(SWITCHED), /connection closed/],
     ['a broken connection', (_, r) => r.destroy(), /hang up/],
   ])('is not read after %s', async (_, answer, problem) => {
     const url = await serve(answer)

@@ -62,6 +62,8 @@ function get(location: string, signal: AbortSignal): Promise<string> {
       })
     })
     request.on('error', reject)
+    // Without any other event after an answer with status 101.
+    request.on('close', () => reject(new Error('connection closed')))
   })
 }
 
@@ -79,9 +81,10 @@ export function parseDescription(xml: string): Description {
     text = ''
     if (path.length > 64) throw new Error('its elements are nested too deeply')
   })
-  parser.on('text', (part) => {
-    text += part
-  })
+  for (const kind of ['text', 'cdata'] as const)
+    parser.on(kind, (part) => {
+      text += part
+    })
   parser.on('closetag', () => {
     const name = path.pop() ?? ''
     const value = text.trim()
