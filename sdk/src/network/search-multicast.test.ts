@@ -4,11 +4,17 @@ import type { AddressInfo } from 'node:net'
 import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { machineInterfaces } from './machine-interfaces.js'
 import { MulticastSearch } from './multicast-search.js'
 import { type SearchMulticastOptions, searchMulticast } from './search-multicast.js'
 
 // The loopback interface has no multicast route on all machines: what is sent to its own address
 // arrives as an answer does.
+
+/** An address outside the networks of the loopback interface, if this machine has one. */
+const foreign = machineInterfaces()
+  .flatMap(({ addresses }) => addresses)
+  .find(({ family }) => family === 'IPv4')?.address
 
 const GROUP = '239.255.255.250'
 const heard: string[] = []
@@ -73,6 +79,18 @@ describe('a search of networks', () => {
     })
     run({ onDatagram: (bytes) => void heard.push(String(bytes)) })
     await vi.waitFor(() => expect(heard).toHaveLength(10))
+  })
+
+  it.skipIf(foreign === undefined)('leaves the limit to senders of its networks', async () => {
+    const flood = createSocket('udp4').bind(0, foreign)
+    await once(flood, 'listening')
+    device.once('message', (_, { port: from, address }) => {
+      for (let n = 0; n < 20; n++) flood.send('forged', from, address)
+      flood.send('forged', from, address, () => device.send('here', from, address))
+    })
+    run({ limit: { perSource: 10, perSecond: 10 } })
+    await vi.waitFor(() => expect(heard).toEqual(['here 127.0.0.1']))
+    flood.close()
   })
 
   it('tells of a message that was not sent, and ends with its signal', async () => {

@@ -65,9 +65,9 @@ export async function searchMulticast(options: SearchMulticastOptions): Promise<
 
   const onDatagram: Parameters<typeof UdpSocket.open>[0]['onDatagram'] = ({ bytes, address }) => {
     const sender = plainAddress(address)
-    if (!limit.take(sender, 1, clock.monotonicMs())) return
-    if (allowed.allows(sender)) options.onDatagram(bytes, sender)
-    else search.ignored(sender)
+    // First, so that other networks, and the searches of this machine, leave the limit to devices.
+    if (!allowed.allows(sender)) search.ignored(sender)
+    else if (limit.take(sender, 1, clock.monotonicMs())) options.onDatagram(bytes, sender)
   }
   const listen = async (name: string, address: string) => {
     try {
