@@ -22,6 +22,8 @@ export interface FoundDevicesOptions {
   readonly details: Pick<SsdpDetails, 'targets' | 'uuids'>
   /** Gets each device, again with each of its announcements. It forgets those that are silent. */
   readonly devices: DeviceMap
+  /** After so long, in milliseconds, a silent device is gone. */
+  readonly keepMs: number
   readonly read: typeof readDescription
   readonly signal: AbortSignal
   readonly clock: Clock
@@ -48,7 +50,8 @@ interface FoundDevice {
 export class FoundDevices {
   readonly #options: FoundDevicesOptions
   readonly #found = new Map<string, FoundDevice>()
-  readonly #filtered = new Set<string>()
+  /** When they were last announced. */
+  readonly #filtered = new Map<string, number>()
   /** The senders whose descriptions are read. */
   readonly #reading: string[] = []
 
@@ -57,8 +60,11 @@ export class FoundDevices {
   }
 
   /** The devices that the filter leaves out. */
-  get filtered(): ReadonlySet<string> {
-    return this.#filtered
+  filtered(): readonly string[] {
+    const { clock, keepMs } = this.#options
+    const since = clock.monotonicMs() - keepMs
+    for (const [uuid, at] of this.#filtered) if (at <= since) this.#filtered.delete(uuid)
+    return [...this.#filtered.keys()]
   }
 
   /** Why devices have no description. */
@@ -77,9 +83,11 @@ export class FoundDevices {
     if (before !== undefined && before.sender !== sender) return
     if (kind === 'byebye') {
       this.#found.delete(uuid)
+      this.#filtered.delete(uuid)
       devices.delete(uuid)
     } else if (!passesFilter(uuids, uuid)) {
-      if (this.#filtered.size < MAX_DEVICES) this.#filtered.add(uuid)
+      if (this.#filtered.has(uuid) || this.#filtered.size < MAX_DEVICES)
+        this.#filtered.set(uuid, clock.monotonicMs())
     } else if (before !== undefined || this.#hasRoom(sender)) {
       const others = before?.targets.filter((each) => each !== target) ?? []
       const isSame = before?.location === location

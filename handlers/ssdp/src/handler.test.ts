@@ -203,6 +203,18 @@ describe('the SSDP handler', () => {
     expect(lists.at(-1)?.leftOut.devices).toEqual([{ id: 'radio', reason: 'filtered by uuids' }])
   })
 
+  it('forgets what the filter excludes, as it does devices', async () => {
+    await discover({ uuids: { items: ['tv'] } })
+    announce('radio')
+    announce('hub')
+    await advance(5000)
+    announce('hub', { kind: 'byebye' })
+    await advance(10_000)
+    expect(lists.at(-1)?.leftOut.devices).toEqual([{ id: 'radio', reason: 'filtered by uuids' }])
+    await advance(92_000)
+    expect(lists.at(-1)?.leftOut.devices).toEqual([])
+  })
+
   it('says where it searched if nothing answers', async () => {
     await discover()
     await advance(5000)

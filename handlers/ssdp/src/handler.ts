@@ -45,7 +45,9 @@ export function createSsdpHandler({
       const waitMs = ANSWER_SECONDS * 1000
       const search = new MulticastSearch({ messages, waitMs, only: interfaces, clock })
       const devices = deviceMap({ firstAfter: FIRST_LIST_MS, forgetAfter: KEEP_MS, clock })
-      const found = new FoundDevices({ details, devices, read, signal, clock })
+      const found = new FoundDevices({
+        ...{ details, devices, keepMs: KEEP_MS, read, signal, clock },
+      })
       searchNetworks({
         ...{ group: SSDP_GROUP, port: SSDP_PORT, everyMs: SEARCH_MS, ttl: TTL, limit: MESSAGES },
         messages: targets.map((target) => searchMessage(target, ANSWER_SECONDS)),
@@ -57,11 +59,12 @@ export function createSsdpHandler({
       }).catch((error: unknown) => devices.end(error))
       const lists = devices.lists({ signal })
       for await (const list of atLeastEvery(lists, INTERVAL_MS, { signal, clock })) {
-        for (const uuid of found.filtered) leaveOut(uuid, 'filtered by uuids')
+        const filtered = found.filtered()
+        for (const uuid of filtered) leaveOut(uuid, 'filtered by uuids')
         for (const [uuid, problem] of found.problems())
           reportProblem(uuid, 'description not read', problem)
         if (list.length === 0)
-          for (const text of search.remarks(found.filtered.size === 0)) remark(text)
+          for (const text of search.remarks(filtered.length === 0)) remark(text)
         yield list
       }
     },
