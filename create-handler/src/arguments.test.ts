@@ -36,6 +36,7 @@ describe('the arguments of npm create', () => {
     [['--name', ''], 'name is empty'],
     [[''], 'directory is empty'],
     [['--language', 'typscript'], 'did you mean typescript?'],
+    [['--example', 'serial', '--language', 'TS'], 'the examples are in JavaScript'],
     [['--language', 'rust'], '"rust" is not a language for handlers; use javascript or typescript'],
   ])('are refused with what would be right: %j', (argv, message) => {
     expect(() => readArguments(argv)).toThrow(InvalidOptionError)

@@ -40,12 +40,13 @@ export function readArguments(argv: readonly string[]): Arguments {
     )
   for (const [option, value] of Object.entries({ ...values, directory: positionals[0] }))
     if (value === '') throw new InvalidOptionError(`${option} is empty`)
-  if (values.example !== undefined && /^t/.test(values.language ?? ''))
+  const language = values.language === undefined ? undefined : readLanguage(values.language)
+  if (values.example !== undefined && language === 'typescript')
     throw new InvalidOptionError('the examples are in JavaScript: leave --language out')
   return {
     directory: positionals[0],
     name: values.name,
-    language: values.language === undefined ? undefined : readLanguage(values.language),
+    language,
     example: values.example === undefined ? undefined : readExample(values.example),
     packages: values.packages,
     help: values.help,
