@@ -302,6 +302,9 @@ function chartDetails({ $schema, $id, title, description, default: _, required, 
   const { anyOf, properties, type, ...rest } = schema
   // Zod writes so that a field may be null.
   if (anyOf !== undefined) return chartDetails(anyOf.find((each) => each.type !== 'null'))
+  const { additionalProperties: inner } = rest
+  if (typeof inner === 'object')
+    return { type: ['object', 'null'], additionalProperties: chartDetails(inner) }
   if (properties === undefined)
     return type === undefined || 'enum' in rest ? schema : { ...rest, type: [type, 'null'] }
   if (Object.keys(properties).sort().join() === 'action,items')

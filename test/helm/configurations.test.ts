@@ -124,6 +124,14 @@ describeUnless(missingForChart, 'the Configurations of the chart', () => {
     expect(await problems('instance')).toEqual([])
   })
 
+  it('have the numbers of --set as texts in filters, also by TXT keys', async () => {
+    const discoveryDetails = { names: { items: [5] }, txt: { txtvers: { items: [1] } } }
+    const configuration = await configurationOf('mdns', { discoveryDetails })
+    expect(detailsOf(configuration)).toMatchObject({
+      ...{ names: { items: ['5'] }, txt: { txtvers: { items: ['1'] } } },
+    })
+  })
+
   it('have the pull secrets of the chart', async () => {
     const brokerPod = { image: { repository: 'broker' } }
     const objects = await render({
