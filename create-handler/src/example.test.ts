@@ -1,8 +1,20 @@
-import { readdir } from 'node:fs/promises'
+import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { parseManifests } from '@akrijs/api'
+import { load } from 'js-yaml'
 import { expect, it } from 'vitest'
 import { EXAMPLES, readTemplate } from './template.js'
+
+interface DaemonSet {
+  readonly spec: {
+    readonly template: {
+      readonly spec: {
+        readonly containers: readonly { readonly volumeMounts: { readonly mountPath: string }[] }[]
+        readonly volumes: { readonly hostPath: { readonly path: string } }[]
+      }
+    }
+  }
+}
 
 const TEMPLATES = path.join(import.meta.dirname, '../templates')
 const directory = path.join(import.meta.dirname, '../../examples/handlers')
@@ -28,6 +40,16 @@ it.each(EXAMPLES)(
     expect(files.get('handler.test.js')).toContain("from './handler.js'")
     expect(readme).toMatch(/Now it finds (?!device nodes).+\./)
     expect(readme).not.toContain('/etc/hostname')
+    const { reads, devices } = JSON.parse(
+      await readFile(path.join(directory, name, 'example.json'), 'utf8'),
+    )
+    const { template } = (load(files.get('deploy/daemonset.yaml') ?? '') as DaemonSet).spec
+    const mounted = template.spec.containers[0]?.volumeMounts.map(({ mountPath }) => mountPath)
+    const own = devices === undefined ? reads : '/host/dev'
+    expect(mounted).toEqual(['/var/lib/akri', ...(own === undefined ? [] : [own])])
+    expect(template.spec.volumes.map(({ hostPath }) => hostPath.path)).toEqual(
+      mounted?.map((each) => each.replace(/^\/host/, '')),
+    )
     const old = new RegExp(`'${name}'|${name.toUpperCase().replaceAll('-', '_')}_|my-sensor|paths:`)
     for (const text of files.values()) expect(text).not.toMatch(old)
     expect(parseManifests(configuration, 'configuration.yaml')).toMatchObject({ problems: [] })

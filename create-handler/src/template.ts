@@ -36,6 +36,9 @@ const RENAMED: Readonly<Record<string, string>> = {
   '_package.json': 'package.json',
 }
 
+/** The volume of the template with the device nodes of the node. */
+const DEV_VOLUME = / *- name: dev\n *hostPath:\n *path: \/dev\n/
+
 interface TemplateOptions {
   readonly language: Language
   readonly names: ProjectNames
@@ -66,15 +69,23 @@ export async function readTemplate(
   )
 }
 
+/** What an example.json says. */
+interface ExampleFacts {
+  /** The `discoveryDetails` to begin with. */
+  readonly details: string
+  /** The rule for its device nodes. @default it has none */
+  readonly devices?: string
+  /** The file or directory of the node that it reads. @default none */
+  readonly reads?: string
+}
+
 /** The handler of an example, its tests, and what the other files say of them. */
 async function becomeExample(
   files: Map<string, string>,
   { name, directory }: NonNullable<TemplateOptions['example']>,
 ): Promise<void> {
   const read = (file: string) => readFile(path.join(directory, name, file), 'utf8')
-  const { details, devices }: { readonly details: string; readonly devices?: string } = JSON.parse(
-    await read('example.json'),
-  )
+  const { details, devices, reads }: ExampleFacts = JSON.parse(await read('example.json'))
   const prefix = `${name.toUpperCase().replaceAll('-', '_')}_`
   for (const file of ['handler.js', 'handler.test.js'])
     files.set(
@@ -101,6 +112,21 @@ async function becomeExample(
           [/(?<=`AKRI_HANDLER_DEVICES` \| `my-sensor=).*(?=` \|)/, devices] as const,
         ]),
   ])
+  if (devices === undefined)
+    change('deploy/daemonset.yaml', [
+      [/ *- name: HOST_ROOT\n.*\n/, ''],
+      ...(reads === undefined
+        ? [[/ *# The handler looks for .*\n(.*\n){3}/, ''] as const, [DEV_VOLUME, ''] as const]
+        : [
+            [/looks for device nodes .*/, `reads ${reads} of the node.`] as const,
+            [/dev(?=\n *mountPath: \/host\/dev)/, 'files'] as const,
+            [/\/host\/dev/, reads] as const,
+            [
+              DEV_VOLUME,
+              `        - name: files\n          hostPath:\n            path: ${reads}\n`,
+            ] as const,
+          ]),
+    ])
   change('deploy/configuration.yaml', [
     [/paths: \[\/dev\/null\]/, details],
     [/echo "\$MY_SENSOR_DEVICE has .*/, 'env | grep ^MY_SENSOR_'],

@@ -4,6 +4,9 @@ import path from 'node:path'
 import { defineDiscoveryHandler, every } from '@akrijs/sdk'
 import { z } from 'zod'
 
+/** Where a container of its own has the directories of the node: see deploy/daemonset.yaml. */
+const HOST = process.env.HOST_ROOT ?? ''
+
 const Details = z.strictObject({
   /** The directory with a link for each port. */
   directory: z.string().startsWith('/').default('/dev/serial/by-id'),
@@ -23,7 +26,7 @@ export default defineDiscoveryHandler({
 
 /** The name of a link stays, also if the port has another number after the next start. */
 async function portOf(directory, name) {
-  const device = await realpath(path.join(directory, name))
+  const device = (await realpath(path.join(HOST + directory, name))).slice(HOST.length)
   return {
     id: name,
     properties: { SERIAL_DEVICE: device, SERIAL_NAME: name },
@@ -34,7 +37,7 @@ async function portOf(directory, name) {
 /** Without a port, udev removes the directory. */
 async function namesIn(directory) {
   try {
-    return await readdir(directory)
+    return await readdir(HOST + directory)
   } catch (error) {
     if (error.code === 'ENOENT') return []
     throw error
