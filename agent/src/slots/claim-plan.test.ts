@@ -1,4 +1,4 @@
-import type { Instance, SlotName } from '@akrijs/api'
+import type { Instance, InstanceName, SlotName } from '@akrijs/api'
 import { type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { describe, expect, it } from 'vitest'
 import { instanceWith, podsWith } from '../testing/objects.js'
@@ -114,4 +114,23 @@ describe('the lost claims of containers', () => {
       [instanceWith({}), instanceWith({ [SLOT]: 'C:7:node-a' }, {}, { namespace: 'other' })],
     ],
   ])('are none if %s', (_, instances) => expect(lost([allocation], ...instances)).toEqual([]))
+
+  it('take one look at each Instance, however many allocations there are', () => {
+    let looks = 0
+    const count = 300
+    const instances = Array.from({ length: count }, (_, at) => {
+      const name = `cam-${at}` as InstanceName
+      const { metadata, ...rest } = instanceWith({}, {}, { name })
+      const look = () => {
+        looks++
+        return metadata
+      }
+      return Object.defineProperty({ ...rest, metadata }, 'metadata', { get: look })
+    })
+    const allocations = instances.map((_, at): SlotAllocation => {
+      return { ...allocation, slot: `cam-${at}-0` as SlotName }
+    })
+    expect(lost(allocations, ...instances)).toHaveLength(count)
+    expect(looks).toBeLessThan(count * 10)
+  })
 })

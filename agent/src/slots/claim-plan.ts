@@ -143,22 +143,25 @@ export function lostClaims(
   instances: readonly Instance[],
   node: NodeName,
 ): LostClaim[] {
-  const joined = instances.filter(
-    ({ metadata, spec }) => !metadata.deletionTimestamp && spec.nodes.includes(node),
-  )
+  const joined = new Map<string, Instance[]>()
+  for (const instance of instances) {
+    const { metadata, spec } = instance
+    if (metadata.deletionTimestamp !== undefined || !spec.nodes.includes(node)) continue
+    joined.set(metadata.name, [...(joined.get(metadata.name) ?? []), instance])
+  }
+  const used = new Set(allocations.map((each) => `${each.slot} ${usageOf(each, node)}`))
   return allocations.flatMap((allocation) => {
     const { slot } = allocation
     const usage = usageOf(allocation, node)
     // A resource name has no namespace: of several Instances with that name, one with the claim is
     // enough.
-    const candidates = joined.filter(({ metadata }) => metadata.name === instanceOf(slot))
+    const candidates = joined.get(instanceOf(slot)) ?? []
     const [instance] = candidates
     if (instance === undefined || candidates.some(({ spec }) => spec.deviceUsage[slot] === usage))
       return []
     const takenBy = instance.spec.deviceUsage[slot] ?? ''
-    const isUsed = (each: SlotAllocation) => each.slot === slot && usageOf(each, node) === takenBy
     // A claim of this node that no container uses is about to be released.
-    if (holderOf(takenBy) === node && !allocations.some(isUsed)) return []
+    if (holderOf(takenBy) === node && !used.has(`${slot} ${takenBy}`)) return []
     return { ...allocation, key: keyOf(instance), usage, takenBy }
   })
 }
