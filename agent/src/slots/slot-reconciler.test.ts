@@ -418,6 +418,21 @@ describe('lost claims of running containers', () => {
     expect(node.written.toSorted()).toEqual(restored)
   })
 
+  it('R7 R84 are restored at once also after the restores of many slots of an Instance', async () => {
+    const slots = Array.from({ length: 12 }, (_, index) => slot(index))
+    node.users = new Map([[pod, slots.length]])
+    node.listed = holds(...slots)
+    const all = Object.fromEntries(slots.map((each) => [each, 'node-a']))
+    node.put(all)
+    node.run()
+    await clock.advance(0)
+    for (let edit = 0; edit < 3; edit++) {
+      node.put({})
+      await clock.advance(1000)
+      expect(node.usage()).toEqual(all)
+    }
+  })
+
   it('R84 are known before slots are offered, also from before a restart', async () => {
     node.put(free)
     node.ledger.record({ slot: slot(1), resourceName: 'akri.sh/cam', id: '7' })

@@ -79,6 +79,8 @@ export class SlotReconciler {
   #unlistedSince: ReclaimInput['unlistedSince'] = new Map()
   /** Monotonic time at which the last Pod ended or was deleted. */
   #podGoneAt = Number.NEGATIVE_INFINITY
+  /** Whether a lost claim has started a reconcile that has not seen it. */
+  #isLossQueued = false
   /** Whether the node had no slot at the last reconcile. */
   #isIdle = false
   /** Monotonic time of the last reconcile that was logged at level info. */
@@ -130,7 +132,11 @@ export class SlotReconciler {
         runAfter(clock, INTERVAL_MS, signal, () => this.#queue.add(node))
       }
       const lost = lostClaims(book.allocations.inUse(instance.metadata.name), [instance], node)
-      if (lost.some(({ takenBy }) => takenBy === '') && losses.take() === 0) this.#queue.add(node)
+      const isLost = lost.some(({ takenBy }) => takenBy === '')
+      // Each restore changes an Instance, which may have further lost claims.
+      if (!isLost || this.#isLossQueued || losses.take() > 0) return
+      this.#isLossQueued = true
+      this.#queue.add(node)
     }, signal)
     book.onLoss((device, isOver) => {
       if (isOver) return
@@ -153,6 +159,7 @@ export class SlotReconciler {
       rechecks.push(await this.#reclaim(snapshot))
       cluster.reportSlots(this.#used(snapshot.slots))
     }
+    this.#isLossQueued = false
     const lost = lostClaims(book.allocations.inUse(), cluster.instances.list(), node)
     if (snapshot === undefined || kubelet.pods?.synced === false) {
       if (lost.length > 0) rechecks.push(clock.monotonicMs() + RETRY_MS)
