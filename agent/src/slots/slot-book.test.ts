@@ -170,6 +170,25 @@ describe('a slot that another node frees', () => {
     expect(free()).toEqual([slot(0)])
   })
 
+  it('R84 costs no look at each slot of a capacity that another program writes', () => {
+    const capacity = 30_000_000
+    put({ [slot(0)]: OTHER }, {}, { capacity })
+    put({}, {}, { capacity })
+    const begunAt = performance.now()
+    expect(free()).toEqual([slot(1)])
+    instances.remove(served.key)
+    expect(performance.now() - begunAt).toBeLessThan(2000)
+  })
+
+  it('R84 costs no look at the reservations of other Instances that go', () => {
+    const names = Array.from({ length: 20_000 }, (_, at) => `cam-${at}` as InstanceName)
+    for (const usage of [OTHER, ''])
+      for (const name of names) put({ [`${name}-0`]: usage }, { name })
+    const begunAt = performance.now()
+    for (const name of names) instances.remove(objectKey('default', name))
+    expect(performance.now() - begunAt).toBeLessThan(2000)
+  })
+
   it('R84 by leaving the Instance is reserved until the node is back with its claims', async () => {
     put({ [slot(1)]: OTHER })
     put({}, {}, GONE)

@@ -1,4 +1,4 @@
-import { holderOf, type Instance, slotName } from '@akrijs/api'
+import { holderOf, type Instance, slotIndex } from '@akrijs/api'
 import type { NodeName, ObjectKey } from '@akrijs/kube/objects'
 import { type Clock, runAfter } from '@akrijs/runtime'
 import type { DeviceUsage } from '../cluster/cluster.js'
@@ -21,9 +21,6 @@ interface SlotReservationsOptions extends ReservationOptions {
 
 /** A freed slot that is kept for its last node. */
 interface Reservation {
-  /** The Instance. */
-  readonly key: ObjectKey
-  readonly slot: string
   /** The last claim of the slot. */
   readonly usage: string
   /**
@@ -57,8 +54,8 @@ export class SlotReservations {
   readonly #last = new Map<ObjectKey, Instance>()
   /** Instances that were deleted while other nodes held slots; the oldest deletion first. */
   readonly #deleted = new Map<ObjectKey, Instance>()
-  /** By Instance and slot, in the order of their ends: all reservations last equally long. */
-  readonly #reserved = new Map<string, Reservation>()
+  /** By Instance and slot. */
+  readonly #reserved = new Map<ObjectKey, Map<string, Reservation>>()
   /** Whether the timer runs: one for all, because thousands of slots can be freed. */
   #isTimed = false
 
@@ -81,39 +78,38 @@ export class SlotReservations {
     if (before === undefined || slotHandoverMs === 0) return
     const { metadata, spec } = instance
     const until = clock.monotonicMs() + slotHandoverMs
+    const reserved = this.#reserved.get(key) ?? new Map<string, Reservation>()
     for (const [slot, usage] of Object.entries(before.spec.deviceUsage)) {
       const holder = spec.deviceUsage[slot] === usage ? undefined : holderOf(usage)
       if (holder === undefined || holder === node) continue
       const absent = before.metadata.uid !== metadata.uid || !spec.nodes.includes(holder)
-      const reservation = { key, slot, usage, absent, until }
-      if (!isReserved(reservation, instance)) continue
-      this.#reserved.delete(`${key} ${slot}`)
-      this.#reserved.set(`${key} ${slot}`, reservation)
+      const reservation = { usage, absent, until }
+      if (isReserved(slot, reservation, instance)) reserved.set(slot, reservation)
     }
-    this.#expireLater()
+    if (reserved.size === 0) return
+    this.#reserved.set(key, reserved)
+    if (!this.#isTimed) this.#expireLater(slotHandoverMs)
   }
 
   /** The claims of an Instance, and its reservations as if they were claims. */
   usage(key: ObjectKey, instance: Instance): DeviceUsage {
     const { metadata, spec } = instance
-    if (this.#reserved.size === 0) return spec.deviceUsage
     const usage = { ...spec.deviceUsage }
-    for (let index = 0; index < spec.capacity; index++) {
-      const slot = slotName(metadata.name, index)
-      const reservation = this.#reserved.get(`${key} ${slot}`)
-      if (reservation && isReserved(reservation, instance)) usage[slot] = reservation.usage
+    // Not slot by slot: another program may write any capacity.
+    for (const [slot, reservation] of this.#reserved.get(key) ?? []) {
+      const index = slotIndex(metadata.name, slot) ?? spec.capacity
+      if (index < spec.capacity && isReserved(slot, reservation, instance))
+        usage[slot] = reservation.usage
     }
     return usage
   }
 
   #rememberDeleted(key: ObjectKey, last: Instance): void {
     const deviceUsage = { ...last.spec.deviceUsage }
-    for (const [id, { key: of, slot, usage, absent }] of this.#reserved) {
-      if (of !== key) continue
-      this.#reserved.delete(id)
-      // Of a node that left before the last one.
+    // Of nodes that left before the last one.
+    for (const [slot, { usage, absent }] of this.#reserved.get(key) ?? [])
       if (absent) deviceUsage[slot] ||= usage
-    }
+    this.#reserved.delete(key)
     const holders = Object.values(deviceUsage).map(holderOf)
     if (holders.every((holder) => holder === undefined || holder === this.#options.node)) return
     this.#deleted.set(key, { ...last, spec: { ...last.spec, deviceUsage } })
@@ -121,18 +117,22 @@ export class SlotReservations {
     if (this.#deleted.size > MAX_DELETED && oldest !== undefined) this.#deleted.delete(oldest)
   }
 
-  #expireLater(): void {
+  #expireLater(waitMs: number): void {
     const { clock, signal, onExpired } = this.#options
-    const [first] = this.#reserved.values()
-    if (first === undefined || this.#isTimed) return
     this.#isTimed = true
-    runAfter(clock, Math.max(0, first.until - clock.monotonicMs()), signal, () => {
-      this.#isTimed = false
+    runAfter(clock, waitMs, signal, () => {
+      const now = clock.monotonicMs()
       const over = new Set<ObjectKey>()
-      for (const [id, { key, until }] of this.#reserved)
-        if (until <= clock.monotonicMs() && this.#reserved.delete(id)) over.add(key)
+      let next = Infinity
+      for (const [key, reserved] of this.#reserved) {
+        for (const [slot, { until }] of reserved)
+          if (until > now) next = Math.min(next, until)
+          else if (reserved.delete(slot)) over.add(key)
+        if (reserved.size === 0) this.#reserved.delete(key)
+      }
+      this.#isTimed = next < Infinity
+      if (this.#isTimed) this.#expireLater(next - now)
       for (const key of over) onExpired(key)
-      this.#expireLater()
     })
   }
 }
@@ -141,8 +141,11 @@ export class SlotReservations {
  * Whether the slot is free and its last node may take it: that node is in the Instance, or yet has
  * to join it.
  */
-function isReserved({ slot, usage, absent }: Reservation, { spec }: Instance): boolean {
-  const { deviceUsage, nodes } = spec
+function isReserved(
+  slot: string,
+  { usage, absent }: Reservation,
+  { spec: { deviceUsage, nodes } }: Instance,
+): boolean {
   const holder = holderOf(usage)
   const isFree = !Object.hasOwn(deviceUsage, slot) || deviceUsage[slot] === ''
   return isFree && holder !== undefined && nodes.includes(holder) !== absent
