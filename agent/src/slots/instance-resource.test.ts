@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { ObjectStore } from '../cluster/object-store.js'
 import { instanceWith, resourcesOf, servedWith } from '../testing/objects.js'
-import { preferredSlots } from './instance-resource.js'
+import { chosenSlots, preferredSlots } from './instance-resource.js'
 import { advertisedSlots, instanceSlots, SlotBook } from './slot-book.js'
 
 const NODES = ['node-a', 'node-b', 'node-c'] as NodeName[]
@@ -49,7 +49,7 @@ describe('the slots of an Instance', () => {
     expect(advertisedSlots(other).map(({ healthy }) => healthy)).toEqual([false, true])
   })
 
-  it('R82 R84 A20 are offered without a foreign claim, except those that have to wait', () => {
+  it('R82 R84 A16 A20 are offered and given without a foreign claim, except those that wait', () => {
     fc.assert(
       fc.property(claims, fc.boolean(), fc.nat(10), (values, healthy, beyond) => {
         const seen = seenBy(NODE, values, { healthy, beyond })
@@ -60,6 +60,10 @@ describe('the slots of an Instance', () => {
           (value) => healthy && (value === 'node-a' || (value === '' && waiting-- > 0)),
         )
         expect(offered.map(({ healthy }) => healthy)).toEqual(expected)
+        // Also a slot of this node that no container uses any more.
+        const ids = offered.flatMap(({ id, healthy }) => (healthy ? id : []))
+        const [chosen = []] = chosenSlots(seen, [ids], {})
+        expect(chosen.map(({ slot }) => slot)).toEqual(ids)
       }),
     )
   })
