@@ -205,6 +205,16 @@ describe('reports of workloads', () => {
     await soon(() => expect(info()).toEqual({}))
   })
 
+  it('R69 is in the Instance at once after a pause: the promise is a second', async () => {
+    const directory = await allocate(0)
+    await clock.advance(5000)
+    const changed = vi.spyOn(Workload.prototype, 'expire')
+    await writeFile(path.join(directory, 'a'), '1')
+    await eventually(() => expect(changed).toHaveBeenCalled())
+    await clock.advance(100)
+    await eventually(() => expect(info()).toEqual({ a: '1' }))
+  })
+
   it('R69 is read and written twice a second at most, however fast a workload writes', async () => {
     const directory = await allocate(0)
     const readTimes: number[] = []

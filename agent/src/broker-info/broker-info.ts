@@ -28,9 +28,11 @@ interface BrokerInfoOptions {
 }
 
 // All times are in milliseconds.
+/** From a change to the look at the files, or half as long: a file is empty when it is opened. */
+const SETTLE_MS = 50
 /**
- * From the first change to the reading of the files and the write of their Instance, or half as
- * long: however often a workload writes, and until a file is complete.
+ * From one look at the files of an Instance, and its write, to the next, or half as long: however
+ * often workloads write. A report is in its Instance within a second, also if the server is slow.
  */
 const GATHER_MS = 900
 /** How often a directory without a watch is read, and entries of free slots are checked. */
@@ -43,6 +45,8 @@ const WRITE_BUDGET = { burst: 100, refillMs: 100 }
 interface FollowedInstance {
   readonly workloads: Map<SlotName, Workload>
   orphans: Orphans
+  /** The time of the last look. */
+  lookedAt: number
   /** Reconciles of one Instance run in order. */
   last: Promise<unknown>
 }
@@ -68,7 +72,6 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
     this.#budget = new TokenBucket({ clock, ...WRITE_BUDGET })
     this.#queue = new ReconcileQueue<ObjectKey>({
       clock,
-      gatherMs: GATHER_MS,
       reconcile: (key) => observer.reconciling('BrokerInfo', () => this.#reconcile(key)),
       onError: (instance, error, retryInMs) =>
         log.warn({ instance, err: error, retryInMs }, 'broker info not reported'),
@@ -91,15 +94,14 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
     // Most Instances have neither an entry nor a workload.
     const changed = (key: ObjectKey) => {
       const { brokerInfoSlots = {} } = cluster.instances.get(key)?.status ?? {}
-      if (this.#instances.has(key) || Object.keys(brokerInfoSlots).length > 0) this.#queue.add(key)
+      if (this.#instances.has(key) || Object.keys(brokerInfoSlots).length > 0) this.#add(key)
     }
     cluster.instances.onChange(changed, signal)
     ledger.onChange((slot) => {
-      for (const [key, { workloads }] of this.#instances)
-        if (workloads.has(slot)) this.#queue.add(key)
+      for (const [key, { workloads }] of this.#instances) if (workloads.has(slot)) this.#add(key)
     }, signal)
     for (const instance of cluster.instances.list()) changed(keyOf(instance))
-    for (const key of this.#instances.keys()) this.#queue.add(key)
+    for (const key of this.#instances.keys()) this.#add(key)
     this.#running = Promise.all([this.#queue.run(signal), this.#rescan()])
   }
 
@@ -109,7 +111,7 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
    */
   async open(instance: ObjectKey, slot: SlotName): Promise<string | undefined> {
     const { log, observer } = this.#options
-    this.#queue.add(instance)
+    this.#add(instance)
     this.#end(this.#instances.get(instance)?.workloads, slot)
     try {
       const path = this.#directories.renew(instance, slot)
@@ -147,9 +149,15 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
     await this.#directories.close()
   }
 
+  #add(key: ObjectKey): void {
+    const { lookedAt = Number.NEGATIVE_INFINITY } = this.#instances.get(key) ?? {}
+    const restMs = lookedAt + GATHER_MS - this.#options.clock.monotonicMs()
+    this.#queue.add(key, Math.max(SETTLE_MS, restMs))
+  }
+
   #follow(key: ObjectKey, slot: SlotName, path: string, isNew: boolean): void {
     const workload = new Workload(path, isNew, {
-      onChange: () => this.#queue.add(key),
+      onChange: () => this.#add(key),
       onRefusal: (message) => this.#refused(key, slot, message),
       dropInner: (inner) => this.#directories.dropInner(inner),
     })
@@ -165,6 +173,7 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
     const followed = this.#instances.get(key) ?? {
       workloads: new Map(),
       orphans: new Map(),
+      lookedAt: Number.NEGATIVE_INFINITY,
       last: Promise.resolve(),
     }
     this.#instances.set(key, followed)
@@ -182,6 +191,7 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
     const { cluster, node, clock } = this.#options
     const followed = this.#followed(key)
     const { workloads } = followed
+    followed.lookedAt = clock.monotonicMs()
     this.#dropFreed(key, followed)
     for (const workload of [...workloads.values()].filter(({ isDue }) => isDue))
       await workload.read()
@@ -258,7 +268,7 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
       void this.#directories.removeAside()
       for (const [key, { workloads }] of this.#instances) {
         for (const workload of workloads.values()) workload.expire()
-        this.#queue.add(key)
+        this.#add(key)
       }
       // Only the writers see that a file system is full.
       const isFull = await this.#directories.isFull().catch(() => false)
