@@ -265,7 +265,7 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
     let wasFull = false
     while (!signal.aborted) {
       await clock.sleep(RESCAN_MS, signal).catch(() => undefined)
-      void this.#directories.removeAside()
+      void this.#directories.removeAside({ again: true })
       for (const [key, { workloads }] of this.#instances) {
         for (const workload of workloads.values()) workload.expire()
         this.#add(key)

@@ -142,11 +142,37 @@ for (let round = 0; ; round++) {
         directories.open()
         const own = directories.renew(${JSON.stringify(instance)}, ${JSON.stringify(slot)})
         await directories.removeAside()
-        await directories.removeAside()
+        await directories.removeAside({ again: true })
         await directories.close()
         console.log(JSON.stringify([readdirSync(own), warnings]))`
       const uncapable = ['setpriv', '--inh-caps=-all', '--bounding-set=-all']
       expect(await runBy(uncapable, script)).toEqual([[], ['directory of a workload not removed']])
+    },
+  )
+
+  it.skipIf(process.getuid?.() !== 0)(
+    'R68 are not tried at each look if they could not be removed (needs root)',
+    async () => {
+      const script = `
+        import { execFileSync } from 'node:child_process'
+        import { mkdirSync, readdirSync } from 'node:fs'
+        import { WorkloadDirectories } from './workload-directories.js'
+        const directories = new WorkloadDirectories(${JSON.stringify(root)}, { warn() {} })
+        directories.open()
+        const inner = directories.renew('factory/x', 'x-0') + '/inner'
+        mkdirSync(inner)
+        execFileSync('mount', ['-t', 'tmpfs', 'akri-inner', inner])
+        directories.renew('factory/x', 'x-0')
+        await directories.removeAside()
+        execFileSync('umount', ['akri-inner'])
+        const left = []
+        for (const again of [false, true]) {
+          await directories.removeAside({ again })
+          left.push(readdirSync(${JSON.stringify(root)}).length)
+        }
+        await directories.close()
+        console.log(JSON.stringify(left))`
+      expect(await runBy(['unshare', '--mount'], script)).toEqual([2, 1])
     },
   )
 

@@ -28,7 +28,8 @@ export class WorkloadDirectories {
   #removing: Promise<void> = Promise.resolve()
   /** What waits for its removal. */
   readonly #aside = new Set<string>()
-  readonly #logged = new Set<string>()
+  /** Those of them that could not be removed. */
+  readonly #failed = new Set<string>()
 
   constructor(root: string, log: Logger) {
     this.#root = root
@@ -83,19 +84,22 @@ export class WorkloadDirectories {
 
   /**
    * Removes the directories that were moved aside, also by an earlier agent. Those that cannot be
-   * removed are logged once, and tried again by the next call. Never rejects.
+   * removed are logged once. Never rejects.
+   * @param again whether to try those too
    */
-  removeAside(): Promise<void> {
+  removeAside({ again = false } = {}): Promise<void> {
     this.#removing = this.#removing.then(async () => {
       for (const directory of this.#aside) {
         if (this.#stop.signal.aborted) return
+        if (this.#failed.has(directory) && !again) continue
         try {
           await this.#remove(directory)
           this.#aside.delete(directory)
+          this.#failed.delete(directory)
         } catch (error) {
           // A process of the workload may still write.
-          if (isChange(error) || this.#logged.has(directory)) continue
-          this.#logged.add(directory)
+          if (isChange(error) || this.#failed.has(directory)) continue
+          this.#failed.add(directory)
           this.#log.warn({ directory, err: error }, 'directory of a workload not removed')
         }
       }
