@@ -171,6 +171,12 @@ describe('the files of a workload', () => {
       /more than 32 files; "f032" and those after it/,
     ],
     [
+      'files, without those whose names are not reported',
+      ['#f#', '#g#', ...numbered(mostFiles)].map((name) => [name, 'x']),
+      numbered(mostFiles),
+      /"#f#" is no name/,
+    ],
+    [
       'bytes',
       [...'abcdef'].map((name) => [name, name === 'f' ? '' : 'x'.repeat(workloadBytes / 4)]),
       [...'abcdf'],

@@ -226,14 +226,16 @@ export class Workload implements BrokerReport {
 
   async #readFiles(directory: string, names: readonly string[]): Promise<Map<string, string>> {
     const visible = names.filter((name) => !name.startsWith('.')).sort()
-    const [beyond] = visible.splice(mostFiles)
+    const invalid = visible.find((name) => !NAME.test(name))
+    if (invalid !== undefined) this.refuse('name', invalid)
+    const valid = visible.filter((name) => NAME.test(name))
+    const [beyond] = valid.splice(mostFiles)
     if (beyond !== undefined) this.refuse('count', beyond)
     const files = new Map<string, string>()
     let bytes = 0
-    for (const name of visible) {
+    for (const name of valid) {
       const refuse = (reason: Reason) => this.refuse(reason, name)
-      const isName = NAME.test(name)
-      const content = isName ? await contentOf(`${directory}/${name}`, refuse) : refuse('name')
+      const content = await contentOf(`${directory}/${name}`, refuse)
       if (content === undefined) continue
       const size = Buffer.byteLength(content)
       if (bytes + size > workloadBytes) refuse('total')
