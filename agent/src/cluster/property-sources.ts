@@ -177,7 +177,8 @@ export class PropertySources {
   }
 
   #end(object: string): void {
-    this.#ended = Promise.all([this.#ended, this.#sources.get(object)?.close()])
+    const [source, before] = [this.#sources.get(object), this.#ended]
+    this.#ended = Promise.resolve(source?.close()).then(() => before)
     this.#sources.delete(object)
   }
 }
