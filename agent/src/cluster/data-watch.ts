@@ -10,7 +10,15 @@ import {
   Resource,
   SECRETS,
 } from '@akrijs/kube'
-import { aborted, Backoff, type Clock, type Logger, messageOf, runAfter } from '@akrijs/runtime'
+import {
+  aborted,
+  Backoff,
+  type Clock,
+  type Logger,
+  messageOf,
+  runAfter,
+  TokenBucket,
+} from '@akrijs/runtime'
 import { PropertyForbiddenError, PropertyUnreadableError } from '../errors.js'
 import { type DataReference, MAX_OBJECT_BYTES, type ReferencedData } from './property-references.js'
 
@@ -37,6 +45,12 @@ const ANSWER_MS = 10_000
  * short: an API server that has just started can refuse a right that the agent has.
  */
 const RECHECK = { initialMs: 2000, ceilingMs: 60_000 }
+/**
+ * The changes of an object that are reported: a burst, then one in 5 s. Each ends the discoveries
+ * of its Configurations, and a handler may need seconds for the first list of the next: with an
+ * object that changes each second, no list would ever come.
+ */
+const CHANGES = { burst: 10, refillMs: 5000 }
 
 /**
  * The watch of one Secret or ConfigMap. An object that no Configuration may use counts as absent:
@@ -47,6 +61,8 @@ export class DataWatch {
   readonly #options: DataWatchOptions
   readonly #stop = new AbortController()
   readonly #running: Promise<void>
+  readonly #changes: TokenBucket
+  #isReporting = false
   /** Aborted after the first answer of the API server, its first failure, or some time. */
   readonly #first = new AbortController()
   readonly #settled = aborted(this.#first.signal)
@@ -62,6 +78,7 @@ export class DataWatch {
   constructor(reference: DataReference, options: DataWatchOptions) {
     this.reference = reference
     this.#options = options
+    this.#changes = new TokenBucket({ clock: options.clock, ...CHANGES })
     runAfter(options.clock, ANSWER_MS, this.#first.signal, () => this.#first.abort())
     this.#running = this.#run()
   }
@@ -103,7 +120,7 @@ export class DataWatch {
   }
 
   async #run(): Promise<void> {
-    const { client, clock, random, onChange } = this.#options
+    const { client, clock, random } = this.#options
     const { namespace, name } = keyParts(this.reference.key)
     const path = new Resource(client, KINDS[this.reference.kind]).path(namespace)
     const query = { fieldSelector: `metadata.name=${name}` }
@@ -124,7 +141,7 @@ export class DataWatch {
       )
       void reflector.synced.then(() => {
         this.#refusal = undefined
-        reflector.onChange(onChange, over)
+        reflector.onChange(() => this.#report(), over)
         this.#answered()
       })
       this.#reflector = reflector
@@ -167,8 +184,23 @@ export class DataWatch {
 
   #answered(): void {
     // The first look waits for the first answer.
-    if (this.#first.signal.aborted) this.#options.onChange()
+    if (this.#first.signal.aborted) this.#report()
     this.#first.abort()
+  }
+
+  #report(): void {
+    if (this.#isReporting) return
+    const { clock, onChange } = this.#options
+    const waitMs = this.#changes.take()
+    if (waitMs === 0) {
+      onChange()
+      return
+    }
+    this.#isReporting = true
+    runAfter(clock, waitMs, this.#stop.signal, () => {
+      this.#isReporting = false
+      this.#report()
+    })
   }
 }
 

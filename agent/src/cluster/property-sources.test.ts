@@ -298,6 +298,17 @@ describe('the source of a property', () => {
     expect(told).toEqual(['default/cam', 'default/cam'])
   })
 
+  it('calls listeners once in 5 s if it changes all the time, and after the last', async () => {
+    await following('0')
+    for (let value = 1; value <= 50; value++) putSecret(String(value))
+    await showing('50')
+    expect(told).toHaveLength(10)
+    await clock.advance(5000)
+    expect(told).toHaveLength(11)
+    await clock.advance(60_000)
+    expect(told).toHaveLength(11)
+  })
+
   it('tells many Configurations within a budget, and each of the last change', async () => {
     for (let index = 0; index < 400; index++)
       configurations.put(configurationOf(`many-${index}`, fromSecret))
