@@ -77,6 +77,8 @@ export class ConfigurationInstances {
   #devices: DeviceSet | undefined
   /** Whether the plan lacks a change of an Instance. */
   #isOutdated = false
+  /** The Instances whose claims have changed during a plan. */
+  readonly #claimed = new Set<InstanceName>()
   readonly #running = new Map<InstanceName, RunningInstance>()
   /** The names of the resources that are offered. */
   readonly #resources = new Set<string>()
@@ -119,7 +121,9 @@ export class ConfigurationInstances {
   /** Takes a change of an Instance over into the plan. @returns whether it needs a pass */
   instanceChanged(name: InstanceName, isMinor: boolean): boolean {
     const isPlanned = this.#devices !== undefined
-    if (isPlanned && isMinor && !this.#plan.claimed.has(name)) return false
+    // Nearly no claim can change a plan. Which claims can is known at the end of the plan.
+    if (isMinor && !isPlanned) this.#claimed.add(name)
+    if (isMinor && !(isPlanned && this.#plan.claimed.has(name))) return false
     const input = { ...this.#options, configuration: this.#configuration }
     if (isPlanned && updatePlan(this.#plan, name, input)) this.#updateWork(name)
     else this.#isOutdated = true
@@ -209,6 +213,7 @@ export class ConfigurationInstances {
       }
     }
     this.#isOutdated = false
+    this.#claimed.clear()
     this.#devices = undefined
     this.#plan = await planInstances({
       ...{ ...input, takenNames, before },
@@ -221,6 +226,7 @@ export class ConfigurationInstances {
     // After a restart, the devices that this node served come before new devices.
     const joined = changed.filter((each) => this.#isJoined(each))
     for (const { name } of [...joined, ...changed]) this.#updateWork(name)
+    for (const name of this.#claimed) if (this.instanceChanged(name, true)) this.#waitFor(0)
     if (devices.complete && !this.#isLossKnown) this.#loseDevices(devices)
   }
 

@@ -122,6 +122,26 @@ describe('the Instances of a node', () => {
     expect(adding).toHaveBeenCalledWith(world.key)
   })
 
+  it.each([
+    ['no further pass for claims', 'foo0', {}],
+    [
+      'a further pass for claims of devices with one digest',
+      collidingIds()[0],
+      { requeueAfterMs: 0 },
+    ],
+  ])('have %s that change during a plan', async (_, id, result) => {
+    const ids = [...Array.from({ length: 200 }, (_, index) => `foo${index}`), ...collidingIds()]
+    const set = (healthy: boolean) => setOf(...ids.map((id) => found({ id }, { healthy })))
+    for (const _ of [1, 2]) await world.reconcile(set(true))
+    const adding = vi.spyOn(ReconcileQueue.prototype, 'add')
+    onTestFinished(() => adding.mockRestore())
+    const reconciling = world.reconcile(set(false))
+    await cluster.claimSlot(world.at(id), world.slot(id), OTHER)
+    expect(world.calls).not.toContain(`serve ${world.name(id)} unhealthy`)
+    expect(await reconciling).toEqual(result)
+    expect(adding).not.toHaveBeenCalled()
+  })
+
   it('are left and served no more once their Configuration is refused', async () => {
     const rivals = new ObjectStore<Configuration>()
     const older = olderNamed(world.configuration.metadata.name)
