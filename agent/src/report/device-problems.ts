@@ -53,10 +53,13 @@ export function findings(
   for (const { name, device } of served) {
     const { healthy = true, refusal } = devices.get(device.id) ?? {}
     if (healthy) continue
-    const reason = objectMessage(`no Pod gets the device: ${refusal}`)
+    const reason = `no Pod gets the device: ${refusal}`
     found.set(name, refusal === undefined ? HANDLER_LOST : { found: 'DeviceRefused', reason })
   }
-  return new Map([...found].sort(byText).slice(0, MAX_FINDINGS))
+  const first = [...found].sort(byText).slice(0, MAX_FINDINGS)
+  return new Map(
+    first.map(([name, each]) => [name, { ...each, reason: objectMessage(each.reason) }]),
+  )
 }
 
 /** The problems as the node reports them: in order, each with its Instances. */
