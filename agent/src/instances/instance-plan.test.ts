@@ -314,6 +314,7 @@ describe('the next plan', () => {
     // The claims of two Instances of one device decide which of them it keeps.
     const seenFirst = { place: 0, device: { healthy: true, shared: true, properties: {} } }
     const unused = { place: 0, instance: { nodes: ['node-a'], usage: '', metadata: {} } }
+    const ofOther = { place: 2, instance: { ...unused.instance, nodes: ['node-b'] } }
     const usedByShort = { place: 0, instance: { ...unused.instance, usage: 'node-b' } }
     await fc.assert(
       fc.asyncProperty(fc.array(change, { maxLength: 12 }), async (changes) => {
@@ -331,7 +332,14 @@ describe('the next plan', () => {
           last = input.devices
         }
       }),
-      { numRuns: 500, examples: [[[seenFirst, usedByShort, { ...unused, place: 1 }, unused]]] },
+      {
+        numRuns: 500,
+        examples: [
+          [[seenFirst, usedByShort, { ...unused, place: 1 }, unused]],
+          // The short name waits for the other device.
+          [[ofOther, seenFirst, { ...seenFirst, place: 2 }]],
+        ],
+      },
     )
     expect([updated, taken]).not.toContain(0)
   })

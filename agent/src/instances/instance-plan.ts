@@ -104,6 +104,8 @@ export async function planInstances(input: InstancePlanInput): Promise<InstanceP
       }
       for (const each of nameDevices(bucket, naming)) {
         const owner = 'refused' in each ? undefined : takenNames.get(each.name)
+        // Another device can want the short name later.
+        if ('refused' in each || each.name !== short) claimed.add(short)
         if ('refused' in each) collisions.push(each)
         else if (owner === undefined) served.set(each.name, plannedOf(each, input))
         else taken.push({ device: each.found.device.id, owner: keyOf(owner) })
