@@ -49,7 +49,7 @@ describe('the slots of an Instance', () => {
     expect(advertisedSlots(other).map(({ healthy }) => healthy)).toEqual([false, true])
   })
 
-  it('R82 R84 A16 A20 are offered and given without a foreign claim, except those that wait', () => {
+  it('R82 R84 A16 A20 are offered and given without a foreign claim, unless they wait', () => {
     fc.assert(
       fc.property(claims, fc.boolean(), fc.nat(10), (values, healthy, beyond) => {
         const seen = seenBy(NODE, values, { healthy, beyond })

@@ -418,7 +418,7 @@ describe('lost claims of running containers', () => {
     expect(node.written.toSorted()).toEqual(restored)
   })
 
-  it('R7 R84 are restored at once also after the restores of many slots of an Instance', async () => {
+  it('R7 R84 are restored at once after the restores of many slots of an Instance', async () => {
     const slots = Array.from({ length: 12 }, (_, index) => slot(index))
     node.users = new Map([[pod, slots.length]])
     node.listed = holds(...slots)
