@@ -28,6 +28,7 @@ export default defineDiscoveryHandler({
       if (column < 0) throw new Error(`${file} has no column id in its first line`)
       const devices = new Map()
       rows.forEach((row, index) => {
+        if (row.join('') === '') return
         const id = row[column]
         if (!id || devices.has(id)) leaveOut(`line ${index + 2}`, 'has no id of its own', id)
         else devices.set(id, deviceOf(id, header, row))
@@ -39,8 +40,7 @@ export default defineDiscoveryHandler({
 
 /** Without quotes: a field has no separator. */
 function rowsOf(text, separator) {
-  const lines = text.split(/\r?\n/).filter((line) => line.trim() !== '')
-  return lines.map((line) => line.split(separator).map((field) => field.trim()))
+  return text.split(/\r?\n/).map((line) => line.split(separator).map((field) => field.trim()))
 }
 
 function deviceOf(id, header, row) {

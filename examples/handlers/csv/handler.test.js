@@ -15,7 +15,7 @@ async function csv(t, text) {
 }
 
 it('finds a device for each row, and reads the file again when it changes', async (t) => {
-  const file = await csv(t, 'id, IP address\npump-1, 192.0.2.1\npump-1, 192.0.2.2\n\n')
+  const file = await csv(t, 'id, IP address\npump-1, 192.0.2.1\n\npump-1, 192.0.2.2\n\n')
   const clock = new ManualClock()
   const session = discover(handler, { file }, { clock })
   t.after(() => session.close())
@@ -23,7 +23,7 @@ it('finds a device for each row, and reads the file again when it changes', asyn
   assert.deepEqual(others, [])
   assert.deepEqual(pump.properties, { CSV_ID: 'pump-1', CSV_IP_ADDRESS: '192.0.2.1' })
   assert.deepEqual(session.leftOut, [
-    { id: 'line 3', reason: 'has no id of its own', detail: 'pump-1' },
+    { id: 'line 4', reason: 'has no id of its own', detail: 'pump-1' },
   ])
   await writeFile(file, 'id\nvalve-10\n')
   await clock.advance('2s')
