@@ -123,7 +123,9 @@ export class ConfigurationInstances {
     const isPlanned = this.#devices !== undefined
     // Nearly no claim can change a plan. Which claims can is known at the end of the plan.
     if (isMinor && !isPlanned) this.#claimed.add(name)
-    if (isMinor && !(isPlanned && this.#plan.claimed.has(name))) return false
+    // A lower capacity may wait for a claim to end.
+    const matters = isPlanned && (this.#plan.claimed.has(name) || this.#work.has(name))
+    if (isMinor && !matters) return false
     const input = { ...this.#options, configuration: this.#configuration }
     if (isPlanned && updatePlan(this.#plan, name, input)) this.#updateWork(name)
     else this.#isOutdated = true

@@ -309,6 +309,24 @@ describe('the fields of a shared Instance', () => {
     expect(world.spec()).toMatchObject({ ...asOthersSee, capacity: 3 })
   })
 
+  it('R38 A15 have a lower capacity once the claims beyond it are free', async () => {
+    await world.edit({ capacity: 2 })
+    await world.reconcile()
+    const key = world.at('foo0')
+    const beyond = `${world.name('foo0')}-1` as SlotName
+    await cluster.claimSlot(key, beyond, OTHER)
+    vi.spyOn(cluster, 'updateInstance').mockResolvedValueOnce('deferred')
+    await world.edit({ capacity: 1 })
+    await world.reconcile()
+    expect(world.spec()?.capacity).toBe(2)
+    const adding = vi.spyOn(ReconcileQueue.prototype, 'add')
+    onTestFinished(() => adding.mockRestore())
+    await cluster.releaseSlot(key, beyond, OTHER)
+    expect(adding).toHaveBeenCalledWith(world.key)
+    await world.reconcile()
+    expect(world.spec()?.capacity).toBe(1)
+  })
+
   it('A11 keep the capacity if the cache is behind an edit that another follows', async () => {
     await becomeLast()
     const heard = cluster.configurations.get(world.key)
