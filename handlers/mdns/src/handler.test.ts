@@ -1,10 +1,10 @@
 import { once } from 'node:events'
-import type { Service, ServiceList } from '@akrijs/dns-sd'
+import type { browse as browseServices, Service, ServiceList } from '@akrijs/dns-sd'
 import { DiscoveryProperties, InvalidDetailsError, silentLogger } from '@akrijs/sdk'
 import { followDiscovery } from '@akrijs/sdk/host'
 import { ManualClock } from '@akrijs/sdk/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { createMdnsHandler, type MdnsHandlerOptions } from './handler.js'
+import { mdnsHandlerOn } from './handler.js'
 
 let stop: AbortController
 
@@ -28,7 +28,7 @@ const listOf = (...services: Service[]): ServiceList => ({ services, incomplete:
 
 /** A network on which these lists are heard; the handler asks for `asked`. */
 function network(...lists: readonly ServiceList[]) {
-  const asked: Parameters<NonNullable<MdnsHandlerOptions['browse']>>[] = []
+  const asked: Parameters<typeof browseServices>[] = []
   async function* browse(...args: (typeof asked)[number]) {
     asked.push(args)
     yield* lists
@@ -39,7 +39,7 @@ function network(...lists: readonly ServiceList[]) {
 
 /** The answers to the lists of the network. */
 async function discover(details: object, { browse, lists }: ReturnType<typeof network>) {
-  const discovery = followDiscovery(createMdnsHandler({ clock: new ManualClock(), browse }), {
+  const discovery = followDiscovery(mdnsHandlerOn(browse, { clock: new ManualClock() }), {
     details: JSON.stringify(details),
     properties: new DiscoveryProperties(),
     signal: stop.signal,

@@ -11,15 +11,18 @@ const INTERVAL_MS = 10_000
 export interface MdnsHandlerOptions {
   /** @default systemClock */
   readonly clock?: Clock
-  /** Finds services. @default that of the networks of this machine */
-  readonly browse?: typeof browse
 }
 
 /** A handler that finds services that announce themselves by multicast DNS (DNS-SD). */
-export function createMdnsHandler({
-  clock = systemClock,
-  browse: browseServices = browse,
-}: MdnsHandlerOptions = {}) {
+export function createMdnsHandler(options: MdnsHandlerOptions = {}) {
+  return mdnsHandlerOn(browse, options)
+}
+
+/** @param browseServices not an option: declarations of the package name no package inside it */
+export function mdnsHandlerOn(
+  browseServices: typeof browse,
+  { clock = systemClock }: MdnsHandlerOptions,
+) {
   return defineDiscoveryHandler({
     name: 'mdns',
     shared: true,
