@@ -20,7 +20,7 @@ export async function logsOfInstalledPrograms(): Promise<string[]> {
     const lines: string[] = []
     try {
       const request = { method: 'GET' as const, path, query }
-      for await (const line of client.lines(request, AbortSignal.timeout(10_000))) lines.push(line)
+      for await (const line of client.lines(request, AbortSignal.timeout(60_000))) lines.push(line)
     } catch {
       // The Pod is gone or has not started.
     }

@@ -273,7 +273,7 @@ export class World {
   async registrations(node: string): Promise<number> {
     const request = { method: 'GET' as const, path: `/api/v1/nodes/${node}/proxy/metrics` }
     let sum = 0
-    for await (const line of this.client.lines(request, AbortSignal.timeout(10_000)))
+    for await (const line of this.client.lines(request, AbortSignal.timeout(60_000)))
       sum += Number(
         /^kubelet_device_plugin_registration_total\{resource_name="akri\.sh\/.*\} (\S+)$/.exec(
           line,
@@ -300,7 +300,7 @@ export class World {
       path: `/api/v1/namespaces/${this.namespace}/pods/${pod}/log`,
       query: container === undefined ? {} : { container },
     }
-    for await (const line of this.client.lines(request, AbortSignal.timeout(10_000)))
+    for await (const line of this.client.lines(request, AbortSignal.timeout(60_000)))
       response.push(line)
     return response.join('\n')
   }
