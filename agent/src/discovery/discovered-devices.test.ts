@@ -267,6 +267,20 @@ describe('a device node that the kernel does not name', () => {
     await world.discovery.close()
     expect(clock.sleeping).toEqual([])
   })
+
+  it('of a list for the details before an edit is not offered', async () => {
+    let answer: () => void = () => expect.fail()
+    world.kernel.answer = new Promise((resolve) => {
+      answer = resolve
+    })
+    await world.list(endpoint, withNode('video0'))
+    await world.edit('other')
+    answer()
+    await clock.advance(0)
+    expect(world.found()).toEqual([])
+    await world.list(endpoint, 'other')
+    expect(world.found()).toEqual(['other'])
+  })
 })
 
 const leftOut = (which = key) => world.discovery.deviceSet(which).leftOut
