@@ -1,20 +1,26 @@
 import { InvalidOptionError } from '@akrijs/runtime'
 import {
   type OptionSchema,
+  type ProcessContext,
   type ProgramCommand,
   type ProgramWork,
   programCommand,
   redirectOutput,
   startCommands,
 } from '@akrijs/runtime/program'
+import type { SourceOptions } from './command-options.js'
 import { COMMANDS, PROGRAM_TEXT, SHELLS } from './command-texts.js'
 import { describe } from './commands/describe.js'
 import { discover } from './commands/discover.js'
+import { events } from './commands/events.js'
 import { get } from './commands/get.js'
 import { migrate } from './commands/migrate.js'
 import { run } from './commands/run.js'
+import { slots } from './commands/slots.js'
 import { validate } from './commands/validate.js'
 import { completionScript } from './completion/completion-script.js'
+import type { ObjectSource } from './objects/object-source.js'
+import { openSource } from './objects/open-source.js'
 import { endOnOutputError } from './output-errors.js'
 import { hasColorsOnStderr, terminalLogger } from './view/terminal-log.js'
 
@@ -37,13 +43,27 @@ const commands: readonly ProgramCommand[] = [
   }),
   command('get', {
     ...COMMANDS.get,
-    run: (options, { args: [kind = '', name], mayBlock }) =>
-      mayBlock(() => get(kind, name, options)),
+    run: (options, context) =>
+      showing(options, context, (source) =>
+        get(context.args[0] ?? '', context.args[1], options, source),
+      ),
   }),
   command('describe', {
     ...COMMANDS.describe,
-    run: (options, { args: [kind = '', name = ''], mayBlock }) =>
-      mayBlock(() => describe(kind, name, options)),
+    run: (options, context) =>
+      showing(options, context, (source) =>
+        describe(context.args[0] ?? '', context.args[1] ?? '', source),
+      ),
+  }),
+  command('slots', {
+    ...COMMANDS.slots,
+    run: (options, context) =>
+      showing(options, context, (source) => slots(context.args[0], source)),
+  }),
+  command('events', {
+    ...COMMANDS.events,
+    run: (options, context) =>
+      showing(options, context, (source) => events(context.args[0], source)),
   }),
   command('migrate', {
     ...COMMANDS.migrate,
@@ -71,6 +91,15 @@ function command<Schema extends OptionSchema>(
   work: ProgramWork<Schema>,
 ): ProgramCommand {
   return programCommand(name, COMMANDS[name].description, work)
+}
+
+/** Runs a command that shows objects. */
+function showing(
+  options: SourceOptions,
+  context: ProcessContext,
+  show: (source: ObjectSource) => Promise<void>,
+): Promise<void> {
+  return context.mayBlock(async () => show(await openSource(options, context)))
 }
 
 function printCompletion(name: string | undefined): void {

@@ -106,20 +106,38 @@ export const validateOptions = {
 }
 export type ValidateOptions = OptionsOf<typeof validateOptions>
 
+/** Where a command finds its objects: at the agent of this machine, or in a cluster. */
+const sourceOptions = {
+  kubeconfig: text({
+    argument: '<file>',
+    meaning: 'show a cluster, that of this kubeconfig. Default: KUBECONFIG, then ~/.kube/config',
+  }),
+  context: text({ argument: '<name>', meaning: 'show a cluster, that of this context' }),
+  namespace: text({
+    short: '-n',
+    argument: '<name>',
+    meaning: 'show this namespace of a cluster. Default: that of the context',
+  }),
+  allNamespaces: toggle({ short: '-A', meaning: 'show all namespaces of a cluster' }),
+  stateDir,
+  ...outputOptions,
+}
+export type SourceOptions = OptionsOf<typeof sourceOptions>
+
 export const getOptions = {
-  output: choice(['table', 'wide', 'json', 'yaml'], {
+  output: choice(['table', 'wide', 'json', 'yaml', 'name'], {
     short: '-o',
     argument: '<form>',
     meaning: 'form of the output',
     default: 'table',
   }),
-  stateDir,
-  ...outputOptions,
+  ...sourceOptions,
 }
 export type GetOptions = OptionsOf<typeof getOptions>
 
-export const describeOptions = { stateDir, ...outputOptions }
-export type DescribeOptions = OptionsOf<typeof describeOptions>
+export const describeOptions = sourceOptions
+export const slotsOptions = sourceOptions
+export const eventsOptions = sourceOptions
 
 export const migrateOptions = {
   kubeconfig: kubeconfigOption,

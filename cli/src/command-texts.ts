@@ -4,11 +4,14 @@ import {
   completionOptions,
   describeOptions,
   discoverOptions,
+  eventsOptions,
   getOptions,
   migrateOptions,
   runOptions,
+  slotsOptions,
   validateOptions,
 } from './command-options.js'
+import { KINDS } from './objects/kinds.js'
 
 // The commands of `akri`. The help, the completion of shells and the manual page come from here.
 
@@ -45,19 +48,34 @@ export const COMMANDS = {
     arguments: { '<file...>': 'files of YAML or JSON, directories, or - (standard input)' },
   },
   get: {
-    description: 'list Configurations or Instances of the running agent',
+    description: 'list objects of the running agent, or of a cluster',
     options: getOptions,
     arguments: {
-      '<kind>': 'configurations or instances',
+      '<kind>': 'configurations, instances, nodes or handlers',
       '[name]': 'the name of an object; without it all',
     },
-    words: ['configurations', 'instances'],
+    words: KINDS,
   },
   describe: {
-    description: 'show everything about one Configuration or Instance',
+    description: 'show everything about one object',
     options: describeOptions,
-    arguments: { '<kind>': 'configuration or instance', '<name>': 'the name of the object' },
-    words: ['configuration', 'instance'],
+    arguments: {
+      '<kind>': 'configuration, instance, node or handler',
+      '<name>': 'the name of the object',
+    },
+    words: KINDS.map((kind) => kind.slice(0, -1)),
+  },
+  slots: {
+    description: 'show who uses which slot',
+    options: slotsOptions,
+    arguments: { '[name]': 'an Instance, or a Configuration; without it all' },
+    words: [],
+  },
+  events: {
+    description: 'show the Events about Configurations and Instances',
+    options: eventsOptions,
+    arguments: { '[name]': 'the name of an object; without it all' },
+    words: [],
   },
   migrate: {
     description: 'change a cluster between Akri 0.13 and akri.js',

@@ -6,6 +6,9 @@ export class NoAgentError extends defineError('AKRI_ERR_NO_AGENT', 'terminal') {
 /** The agent has no object of this name. */
 export class NoSuchObjectError extends defineError('AKRI_ERR_NO_SUCH_OBJECT', 'terminal') {}
 
+/** The cluster has no custom resources of akri.js. */
+export class NotInstalledError extends defineError('AKRI_ERR_NOT_INSTALLED', 'terminal') {}
+
 /** The handler of `akri discover` has given no list within the limit. */
 export class NoListError extends defineError('AKRI_ERR_NO_LIST', 'terminal') {}
 

@@ -7,6 +7,8 @@ import { ClusterAccessError } from './errors.js'
 interface AccessOptions {
   /** The path of a kubeconfig. @default KUBECONFIG, if there is no service account */
   readonly kubeconfig?: string | undefined
+  /** A context of the kubeconfig. @default its current context */
+  readonly context?: string | undefined
   /** @default process.env */
   readonly environment?: Readonly<Record<string, string | undefined>>
   /**
@@ -22,8 +24,8 @@ interface AccessOptions {
  * @throws ClusterAccessError if there is none of the three
  */
 export async function clusterAccess(options: AccessOptions = {}): Promise<ClusterAccess> {
-  const { kubeconfig, environment = process.env } = options
-  if (kubeconfig === undefined) {
+  const { kubeconfig, context, environment = process.env } = options
+  if (kubeconfig === undefined && context === undefined) {
     const inCluster = inClusterAccess(options)
     if (inCluster !== undefined) return inCluster
   }
@@ -37,7 +39,7 @@ export async function clusterAccess(options: AccessOptions = {}): Promise<Cluste
       { cause: error },
     )
   })
-  return kubeconfigAccess(kubeconfig ?? (environment.KUBECONFIG || undefined))
+  return kubeconfigAccess(kubeconfig ?? (environment.KUBECONFIG || undefined), context)
 }
 
 /** The cluster of this Pod; undefined outside a Pod. */

@@ -1,6 +1,8 @@
 /** The address of an API server, and the credentials for it. */
 export interface ClusterAccess {
   readonly server: URL
+  /** The namespace of the context, or of the Pod. @default none is named */
+  readonly namespace?: string | undefined
   /** Reads the current credentials: files of a Pod are renewed while the Pod runs. */
   credentials(): Promise<Credentials>
 }

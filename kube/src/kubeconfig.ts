@@ -8,33 +8,42 @@ import type { ClusterAccess, Credentials } from './cluster-credentials.js'
 import { ClusterAccessError } from './errors.js'
 
 /**
- * The cluster of the current context of a kubeconfig. Plugins for the login are run.
+ * The cluster of a context of a kubeconfig. Plugins for the login are run.
  * @param files a file, or several files as in KUBECONFIG. @default ~/.kube/config
+ * @param context the name of the context. @default the current context
  * @throws ClusterAccessError
  */
 export function kubeconfigAccess(
   files: string = path.join(homedir(), '.kube', 'config'),
+  context?: string,
 ): ClusterAccess {
   const config = load(files)
   const refusal = (what: string) => new ClusterAccessError(`kubeconfig ${files}: ${what}`)
+  if (context !== undefined) {
+    const known = config.getContexts().map(({ name }) => name)
+    if (!known.includes(context))
+      throw refusal(`it has no context ${JSON.stringify(context)}, but ${known.join(', ')}`)
+    config.setCurrentContext(context)
+  }
+  const its = `its ${context === undefined ? 'current ' : ''}context`
   const cluster = config.getCurrentCluster()
   if (cluster === null)
     throw refusal(
-      `its current context ${JSON.stringify(config.getCurrentContext() ?? '')} names no ` +
-        'cluster with a server',
+      `${its} ${JSON.stringify(config.getCurrentContext() ?? '')} names no cluster with a server`,
     )
   if (!URL.canParse(cluster.server) || !/^https?:$/.test(new URL(cluster.server).protocol))
     throw refusal(`the server ${JSON.stringify(cluster.server)} is no address of a server`)
   // To ignore these fields would be another way to the cluster, or another user.
   const user: KubeconfigUser | null = config.getCurrentUser()
-  const userName = config.getContextObject(config.getCurrentContext())?.user
+  const { user: userName, namespace } = config.getContextObject(config.getCurrentContext()) ?? {}
   if (userName !== undefined && user === null)
-    throw refusal(`its current context names the user ${JSON.stringify(userName)}, who is missing`)
+    throw refusal(`${its} names the user ${JSON.stringify(userName)}, who is missing`)
   if (cluster.proxyUrl) throw refusal('proxy-url is not supported')
   if (user?.username) throw refusal('username and password are not supported')
   if (user?.impersonateUser) throw refusal('impersonation of another user is not supported')
   return {
     server: new URL(cluster.server),
+    namespace,
     async credentials(): Promise<Credentials> {
       // Also runs plugins (exec, OIDC), and caches their credentials until they expire.
       const options: { headers?: unknown; ca?: unknown; cert?: unknown; key?: unknown } = {}

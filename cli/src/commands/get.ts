@@ -1,95 +1,104 @@
-import { type Configuration, heldSlots, type Instance } from '@akrijs/api'
+import { API_VERSION, GROUP } from '@akrijs/api'
 import { dump } from 'js-yaml'
 import type { GetOptions } from '../command-options.js'
 import { NoSuchObjectError } from '../errors.js'
-import { controlSocket } from '../places.js'
-import { deviceText, failureText, propertiesText, shortageText } from '../view/object-text.js'
+import {
+  CONFIGURATION_COLUMNS,
+  type Column,
+  HANDLER_COLUMNS,
+  INSTANCE_COLUMNS,
+  NODE_COLUMNS,
+} from '../objects/columns.js'
+import { handlersOf } from '../objects/handlers.js'
+import { type Kind, kindOf } from '../objects/kinds.js'
+import type { ObjectSource } from '../objects/object-source.js'
 import { formatTable } from '../view/table.js'
-import { kindOf, objectsOf } from './kinds.js'
 
-/** `akri get`: shows objects of the running agent. */
+/** An object that a command shows. */
+interface Named {
+  readonly kind: string
+  readonly metadata: { readonly name: string; readonly namespace: string }
+}
+
+/** The objects of a kind, and their table. */
+interface Listing {
+  readonly items: readonly Named[]
+  table(isShown: (column: Pick<Column<never>, 'title' | 'wide'>) => boolean): string
+}
+
+/** `akri get`: shows objects of the running agent, or of a cluster. */
 export async function get(
   kindText: string,
   name: string | undefined,
-  { stateDir, output }: GetOptions,
+  { output, allNamespaces }: Pick<GetOptions, 'output' | 'allNamespaces'>,
+  source: ObjectSource,
 ): Promise<void> {
   const kind = kindOf(kindText)
-  const list = await objectsOf(await controlSocket(stateDir), kind)
-  const items =
-    name === undefined ? list.items : list.items.filter(({ metadata }) => metadata.name === name)
+  const { items, table } = await listingOf(kind, name, source)
   if (name !== undefined && items.length === 0)
     throw new NoSuchObjectError(`there is no ${kindText} ${name}`)
-  const answer = name === undefined ? list : items[0]
-  if (output === 'json') process.stdout.write(`${JSON.stringify(answer, undefined, 2)}\n`)
-  else if (output === 'yaml') process.stdout.write(dump(answer))
+  const list = { apiVersion: API_VERSION, kind: `${LISTED[kind]}List`, items }
+  // In all namespaces, a name can have several objects.
+  const answer = name === undefined || items.length > 1 ? list : items[0]
+  if (output === 'json') print(JSON.stringify(answer, undefined, 2))
+  else if (output === 'yaml') print(dump(answer).trimEnd())
+  else if (output === 'name') for (const { metadata } of items) print(longName(kind, metadata.name))
+  else if (items.length === 0) print(`no ${kind}`)
   else
-    process.stdout.write(
-      `${items.length === 0 ? `no ${kind}` : tableOf(items, output === 'wide')}\n`,
+    print(
+      table(
+        ({ title, wide = false }) =>
+          !wide || output === 'wide' || (allNamespaces && title === 'NAMESPACE'),
+      ),
     )
 }
 
-function tableOf(items: readonly (Configuration | Instance)[], isWide: boolean): string {
-  const configurations = items.filter((item) => item.kind === 'Configuration')
-  const instances = items.filter((item) => item.kind === 'Instance')
-  return configurations.length > 0
-    ? formatColumns(CONFIGURATION_COLUMNS, configurations, isWide)
-    : formatColumns(INSTANCE_COLUMNS, instances, isWide)
+/** The kind of each object. */
+const LISTED: Readonly<Record<Kind, string>> = {
+  configurations: 'Configuration',
+  instances: 'Instance',
+  nodes: 'NodeReport',
+  handlers: 'Handler',
 }
 
-function formatColumns<T>(
-  columns: readonly Column<T>[],
-  items: readonly T[],
-  isWide: boolean,
-): string {
-  const shown = columns.filter(({ wide = false }) => isWide || !wide)
-  return formatTable(
-    shown.map(({ title }) => title),
-    items.map((item) => shown.map(({ cell }) => cell(item))),
-  )
+/** As kubectl writes it: `instance.akri.sh/cam-8120fe`. */
+function longName(kind: Kind, name: string): string {
+  return `${LISTED[kind].toLowerCase()}.${GROUP}/${name}`
 }
 
-interface Column<T> {
-  readonly title: string
-  /** Whether only `-o wide` shows the column. @default false */
-  readonly wide?: boolean
-  cell(item: T): string
+async function listingOf(
+  kind: Kind,
+  name: string | undefined,
+  source: ObjectSource,
+): Promise<Listing> {
+  const listing = <Item extends Named>(
+    all: readonly Item[],
+    columns: readonly Column<Item>[],
+  ): Listing => {
+    const items = name === undefined ? all : all.filter(({ metadata }) => metadata.name === name)
+    const table: Listing['table'] = (isShown) => {
+      const shown = columns.filter(isShown)
+      return formatTable(
+        shown.map(({ title }) => title),
+        items.map((item) => shown.map(({ cell }) => cell(item))),
+      )
+    }
+    return { items, table }
+  }
+  switch (kind) {
+    case 'configurations':
+      return listing(await source.configurations(), CONFIGURATION_COLUMNS)
+    case 'instances':
+      return listing(await source.instances(), INSTANCE_COLUMNS)
+    case 'nodes':
+      return listing(await source.nodes(), NODE_COLUMNS)
+    case 'handlers': {
+      const found = [source.configurations(), source.nodes()] as const
+      return listing(handlersOf(...(await Promise.all(found))), HANDLER_COLUMNS)
+    }
+  }
 }
 
-const CONFIGURATION_COLUMNS: readonly Column<Configuration>[] = [
-  { title: 'NAME', cell: ({ metadata }) => metadata.name },
-  { title: 'NAMESPACE', wide: true, cell: ({ metadata }) => metadata.namespace },
-  { title: 'HANDLER', cell: ({ spec }) => spec.discoveryHandler.name },
-  { title: 'CAPACITY', cell: ({ spec }) => String(spec.capacity) },
-  { title: 'DEVICES', cell: ({ status }) => String(status?.devices ?? 0) },
-  {
-    title: 'SLOTS USED',
-    wide: true,
-    cell: ({ status }) => `${status?.slots.claimed ?? 0}/${status?.slots.total ?? 0}`,
-  },
-  { title: 'CREATED', wide: true, cell: ({ metadata }) => metadata.creationTimestamp },
-  {
-    title: 'STATUS',
-    cell: (configuration) =>
-      failureText(configuration) ?? ['Ready', shortageText(configuration) ?? []].flat().join(': '),
-  },
-]
-
-const INSTANCE_COLUMNS: readonly Column<Instance>[] = [
-  { title: 'NAME', cell: ({ metadata }) => metadata.name },
-  { title: 'NAMESPACE', wide: true, cell: ({ metadata }) => metadata.namespace },
-  { title: 'CONFIG', cell: ({ spec }) => spec.configurationName },
-  { title: 'SHARED', cell: ({ spec }) => String(spec.shared) },
-  { title: 'NODES', cell: ({ spec }) => spec.nodes.join(',') },
-  {
-    title: 'USED',
-    cell: ({ spec: { deviceUsage } }) =>
-      `${heldSlots(deviceUsage)}/${Object.keys(deviceUsage).length}`,
-  },
-  { title: 'CREATED', wide: true, cell: ({ metadata }) => metadata.creationTimestamp },
-  { title: 'DEVICE', cell: ({ spec }) => deviceText(spec.brokerProperties) },
-  {
-    title: 'PROPERTIES',
-    wide: true,
-    cell: ({ spec }) => propertiesText(spec.brokerProperties),
-  },
-]
+function print(text: string): void {
+  process.stdout.write(`${text}\n`)
+}

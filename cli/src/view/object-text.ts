@@ -34,3 +34,13 @@ export function failureText({ status }: Configuration): string | undefined {
   const failed = status?.conditions.find((condition) => condition.status === 'False')
   return failed && `${failed.reason}: ${firstLine(failed.message)}`
 }
+
+/** Whether a Configuration is ready, and why not, or why it has few devices, in one line. */
+export function stateText(configuration: Configuration): string {
+  const failure = failureText(configuration)
+  if (failure !== undefined) return failure
+  const ready = configuration.status?.conditions.find(({ type }) => type === 'Ready')
+  if (ready === undefined) return 'Starting'
+  if (ready.status !== 'True') return `${ready.reason}: ${firstLine(ready.message)}`
+  return ['Ready', shortageText(configuration) ?? []].flat().join(': ')
+}

@@ -8,12 +8,16 @@ describe('the name of a kind', () => {
     ['Configuration', 'configurations'],
     ['akrii', 'instances'],
     ['instance', 'instances'],
+    ['node', 'nodes'],
+    ['Handlers', 'handlers'],
   ])('%s means %s', (text, kind) => {
     expect(kindOf(text)).toBe(kind)
   })
 
   it.each(['pods', '', 'constructor', '__proto__'])('is refused with all kinds: %j', (text) => {
     expect(() => kindOf(text)).toThrow(InvalidOptionError)
-    expect(() => kindOf(text)).toThrow('the kinds are configurations (akric) and instances (akrii)')
+    expect(() => kindOf(text)).toThrow(
+      'the kinds are configurations (akric), instances (akrii), nodes and handlers',
+    )
   })
 })
