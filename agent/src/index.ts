@@ -2,6 +2,7 @@
 export { HandlerAccess } from './access/handler-access.js'
 export * from './cluster/cluster.js'
 export { ObjectStore } from './cluster/object-store.js'
+export { type PodText, podDemand } from './cluster/pod-demand.js'
 export {
   type DataReference,
   type ReferencedData,

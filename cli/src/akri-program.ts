@@ -13,6 +13,7 @@ import { COMMANDS, PROGRAM_TEXT, SHELLS } from './command-texts.js'
 import { describe } from './commands/describe.js'
 import { discover } from './commands/discover.js'
 import { events } from './commands/events.js'
+import { explain } from './commands/explain.js'
 import { get } from './commands/get.js'
 import { migrate } from './commands/migrate.js'
 import { run } from './commands/run.js'
@@ -20,7 +21,7 @@ import { slots } from './commands/slots.js'
 import { validate } from './commands/validate.js'
 import { completionScript } from './completion/completion-script.js'
 import type { ObjectSource } from './objects/object-source.js'
-import { openSource } from './objects/open-source.js'
+import { openCluster, openSource } from './objects/open-source.js'
 import { endOnOutputError } from './output-errors.js'
 import { hasColorsOnStderr, terminalLogger } from './view/terminal-log.js'
 
@@ -64,6 +65,13 @@ const commands: readonly ProgramCommand[] = [
     ...COMMANDS.events,
     run: (options, context) =>
       showing(options, context, (source) => events(context.args[0], source)),
+  }),
+  command('explain', {
+    ...COMMANDS.explain,
+    run: (options, context) =>
+      context.mayBlock(async () =>
+        explain(context.args[0] ?? '', context.args[1] ?? '', await openCluster(options, context)),
+      ),
   }),
   command('migrate', {
     ...COMMANDS.migrate,

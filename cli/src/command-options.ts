@@ -106,8 +106,7 @@ export const validateOptions = {
 }
 export type ValidateOptions = OptionsOf<typeof validateOptions>
 
-/** Where a command finds its objects: at the agent of this machine, or in a cluster. */
-const sourceOptions = {
+const clusterOptions = {
   kubeconfig: text({
     argument: '<file>',
     meaning: 'show a cluster, that of this kubeconfig. Default: KUBECONFIG, then ~/.kube/config',
@@ -118,6 +117,11 @@ const sourceOptions = {
     argument: '<name>',
     meaning: 'show this namespace of a cluster. Default: that of the context',
   }),
+}
+
+/** Where a command finds its objects: at the agent of this machine, or in a cluster. */
+const sourceOptions = {
+  ...clusterOptions,
   allNamespaces: toggle({ short: '-A', meaning: 'show all namespaces of a cluster' }),
   stateDir,
   ...outputOptions,
@@ -138,6 +142,8 @@ export type GetOptions = OptionsOf<typeof getOptions>
 export const describeOptions = sourceOptions
 export const slotsOptions = sourceOptions
 export const eventsOptions = sourceOptions
+
+export const explainOptions = { ...clusterOptions, ...outputOptions }
 
 export const migrateOptions = {
   kubeconfig: kubeconfigOption,

@@ -5,6 +5,7 @@ import {
   describeOptions,
   discoverOptions,
   eventsOptions,
+  explainOptions,
   getOptions,
   migrateOptions,
   runOptions,
@@ -76,6 +77,12 @@ export const COMMANDS = {
     options: eventsOptions,
     arguments: { '[name]': 'the name of an object; without it all' },
     words: [],
+  },
+  explain: {
+    description: 'say why a Configuration of a cluster has no devices, or why a Pod waits',
+    options: explainOptions,
+    arguments: { '<kind>': 'configuration or pod', '<name>': 'the name of the object' },
+    words: ['configuration', 'pod'],
   },
   migrate: {
     description: 'change a cluster between Akri 0.13 and akri.js',

@@ -57,6 +57,24 @@ export class ClusterObjects implements ObjectSource {
     this.#options = options
   }
 
+  get client(): ApiClient {
+    return this.#options.client
+  }
+
+  /** Empty for all namespaces. */
+  get namespace(): string {
+    return this.#options.namespace
+  }
+
+  get signal(): AbortSignal {
+    return this.#options.signal
+  }
+
+  /** The objects of another namespace, or of all. */
+  in(namespace: string): ClusterObjects {
+    return new ClusterObjects({ ...this.#options, namespace })
+  }
+
   async configurations(): Promise<readonly Configuration[]> {
     const objects = await this.#list(CONFIGURATIONS)
     return objects.flatMap((object) => readConfiguration(object) ?? []).map(maskObject)

@@ -9,6 +9,10 @@ import { AgentObjects } from './agent-objects.js'
 import { ClusterObjects } from './cluster-objects.js'
 import type { ObjectSource } from './object-source.js'
 
+type OpenContext = Pick<ProgramContext, 'signal' | 'closer' | 'log'>
+type ClusterOptions = Pick<SourceOptions, 'kubeconfig' | 'context' | 'namespace'> &
+  Partial<Pick<SourceOptions, 'allNamespaces'>>
+
 /** The name of the program as a plugin: `kubectl akri get instances`. */
 const PLUGIN = /^kubectl[-_]akri\b/
 
@@ -19,15 +23,24 @@ const PLUGIN = /^kubectl[-_]akri\b/
  */
 export async function openSource(
   options: SourceOptions,
-  { signal, closer, log }: Pick<ProgramContext, 'signal' | 'closer' | 'log'>,
+  context: OpenContext,
   program = path.basename(process.argv[1] ?? ''),
 ): Promise<ObjectSource> {
-  const { kubeconfig, context, namespace, allNamespaces, stateDir } = options
+  const { kubeconfig, context: named, namespace, allNamespaces, stateDir } = options
+  const isOfCluster =
+    (kubeconfig ?? named ?? namespace) !== undefined || allNamespaces || PLUGIN.test(program)
+  return isOfCluster
+    ? openCluster(options, context)
+    : new AgentObjects(await controlSocket(stateDir))
+}
+
+/** @throws InvalidOptionError, ClusterAccessError */
+export async function openCluster(
+  { kubeconfig, context, namespace, allNamespaces = false }: ClusterOptions,
+  { signal, closer, log }: OpenContext,
+): Promise<ClusterObjects> {
   if (namespace !== undefined && allNamespaces)
     throw new InvalidOptionError('give either --namespace or --all-namespaces')
-  const isOfCluster =
-    (kubeconfig ?? context ?? namespace) !== undefined || allNamespaces || PLUGIN.test(program)
-  if (!isOfCluster) return new AgentObjects(await controlSocket(stateDir))
   const access = await clusterAccess({ kubeconfig, context })
   const client = new ApiClient({
     access,

@@ -12,6 +12,7 @@ import { clientOfCluster } from '../../cluster/support/client.js'
 import { applyCustomResources } from '../../cluster/support/custom-resources.js'
 import { MANIFESTS } from '../../manifests/folder.js'
 import { describeUnless } from '../../support/unless.js'
+import { akri } from '../support/akri-command.js'
 import { IMAGE } from '../support/image.js'
 import { kubectl } from '../support/kubectl.js'
 import {
@@ -288,6 +289,29 @@ describeUnless(lacks, 'an installation from deploy/manifests', () => {
         ),
       )
     expect(await world.holders()).toEqual([`C:0:${NODE_1}`, `C:0:${NODE_2}`])
+  })
+
+  it('shows the program akri who has which slot, and why a Pod waits', async () => {
+    const show = async (...args: string[]) =>
+      (await akri(...args, '-n', world.namespace)).stdout.trimEnd().split('\n')
+    await eventually(async () => {
+      const users = (await show('slots')).map((line) => line.split(/ +/).slice(1, 3))
+      for (const node of NODES)
+        expect(users).toContainEqual([node, `${world.namespace}/on-${node}`])
+    })
+    await world.apply(podYaml('waits', { 'akri.sh/akri-debug-echo': 3 }))
+    await eventually(async () => {
+      const lines = await show('explain', 'pod', 'waits')
+      expect(lines[0]).toMatch(/ Pending on no node yet: Unschedulable: .*Insufficient akri\.sh/)
+      expect(lines.at(-1)).toMatch(
+        /ask for at most \d: no node offers 3 of akri\.sh\/akri-debug-echo$/,
+      )
+    })
+    const lines = await show('explain', 'configuration', 'akri-debug-echo')
+    for (const node of NODES)
+      expect(lines).toContainEqual(expect.stringMatching(`^${node} +running( +yes){3} +2 +\\d$`))
+    expect(lines.at(-1)).toBe('Next step: akri explain pod waits')
+    await world.remove('Pod', 'waits')
   })
 
   it('R93 R102 comes with a controller of two replicas with the rights it needs', async () => {
