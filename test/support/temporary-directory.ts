@@ -1,4 +1,5 @@
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
+import { mkdtemp } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 
@@ -14,3 +15,6 @@ export default function setup(): () => void {
   process.env.TMPDIR = directory
   return () => rmSync(directory, { recursive: true, force: true, maxRetries: 3 })
 }
+
+/** Makes a directory for one test, which goes with the directory of the run. */
+export const temporaryDirectory = () => mkdtemp(path.join(os.tmpdir(), 'akri-'))

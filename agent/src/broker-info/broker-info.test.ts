@@ -1,24 +1,21 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
-import os from 'node:os'
+import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { Instance, SlotName } from '@akrijs/api'
-import { type NodeName, objectKey } from '@akrijs/kube'
+import { objectKey } from '@akrijs/kube'
 import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { noopObserver } from '../report/observer.js'
 import { AllocationLedger } from '../slots/allocation-ledger.js'
 import { MemoryCluster } from '../testing/memory-cluster.js'
-import { draftOf, manifest } from '../testing/objects.js'
+import { draftOf, manifest, NODE, OTHER } from '../testing/objects.js'
 import { BrokerInfo } from './broker-info.js'
 import { Workload } from './workload.js'
 import { WorkloadDirectories } from './workload-directories.js'
-
-const NODE = 'node-a' as NodeName
-const OTHER = 'node-b' as NodeName
 
 let clock: ManualClock
 let directory: string
@@ -31,7 +28,7 @@ let uidOf: (pod: string) => string
 
 beforeEach(async () => {
   clock = new ManualClock()
-  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-info-'))
+  directory = await temporaryDirectory()
   cluster = new MemoryCluster()
   const wanted = manifest()
   await cluster.apply(wanted)

@@ -1,14 +1,14 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
-import { chmod, chown, mkdir, mkdtemp, readdir, symlink, writeFile } from 'node:fs/promises'
-import os from 'node:os'
+import { chmod, chown, mkdir, readdir, symlink, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { SlotName } from '@akrijs/api'
 import { objectKey } from '@akrijs/kube'
 import { silentLogger } from '@akrijs/runtime'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { runScript } from '../testing/run-script.js'
 import { WorkloadDirectories } from './workload-directories.js'
 
@@ -21,7 +21,7 @@ let root: string
 let directories: WorkloadDirectories
 
 beforeEach(async () => {
-  outside = await mkdtemp(path.join(os.tmpdir(), 'akri-directories-'))
+  outside = await temporaryDirectory()
   root = path.join(outside, 'd')
   directories = new WorkloadDirectories(root, silentLogger)
   await mkdir(path.join(outside, 'precious'))

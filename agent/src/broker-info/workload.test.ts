@@ -2,11 +2,11 @@ import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, linkSync, mkdirSync, symlinkSync } from 'node:fs'
 import * as fs from 'node:fs/promises'
-import os from 'node:os'
 import path from 'node:path'
 import { silentLogger } from '@akrijs/runtime'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { BROKER_INFO } from '../limits.js'
 import { missingForNoWatches, runScript, WITHOUT_WATCHES } from '../testing/run-script.js'
 import { Workload } from './workload.js'
@@ -37,7 +37,7 @@ let directory: string
 let mustEnd: boolean
 
 beforeEach(async () => {
-  outside = await fs.mkdtemp(path.join(os.tmpdir(), 'akri-read-'))
+  outside = await temporaryDirectory()
   secret = path.join(outside, 'secret')
   directory = path.join(outside, 'own')
   await fs.mkdir(directory)

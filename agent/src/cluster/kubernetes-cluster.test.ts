@@ -1,11 +1,5 @@
-import {
-  type ConfigurationName,
-  INSTANCES,
-  type Instance,
-  parseNodeReport,
-  type SlotName,
-} from '@akrijs/api'
-import { type NodeName, objectKey } from '@akrijs/kube'
+import { type ConfigurationName, INSTANCES, type Instance, parseNodeReport } from '@akrijs/api'
+import type { NodeName } from '@akrijs/kube'
 import { FakeApiServer } from '@akrijs/kube/testing'
 import { type Clock, systemClock } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
@@ -13,7 +7,15 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { FakeKubernetes } from '../testing/fake-kubernetes.js'
 import { kubernetesClusterUnderTest } from '../testing/kubernetes-under-test.js'
-import { configurationWith, draftOf, instanceWith } from '../testing/objects.js'
+import {
+  CAMERA,
+  configurationWith,
+  draftOf,
+  instanceWith,
+  NODE,
+  OTHER,
+  slot,
+} from '../testing/objects.js'
 import { clusterContract } from './cluster.contract.js'
 import { existingSystemContract } from './existing-system.contract.js'
 import type { KubernetesCluster } from './kubernetes-cluster.js'
@@ -47,10 +49,7 @@ describe('an agent beside the existing system, on the fake API server', () => {
 })
 
 const PATH = '/apis/akri.sh/v0/namespaces/default/instances/cam-8120fe'
-const key = objectKey('default', 'cam-8120fe')
 const SHARED = { 'akri.sh/shared': 'true' }
-const slot = (index: number) => `cam-8120fe-${index}` as SlotName
-const [NODE_A, NODE_B] = ['node-a', 'node-b'] as [NodeName, NodeName]
 let home: FakeKubernetes
 let server: FakeApiServer
 
@@ -73,12 +72,12 @@ describe('the stale cache of a node', () => {
   async function start(
     deviceUsage: Record<string, string>,
     capacity = 2,
-    nodes = [NODE_A, NODE_B],
+    nodes = [NODE, OTHER],
   ): Promise<void> {
     server.put(PATH, { ...instanceWith(deviceUsage, { capacity, nodes }) })
-    ;[late, other] = [home.start(NODE_A), home.start(NODE_B)]
+    ;[late, other] = [home.start(NODE), home.start(OTHER)]
     await eventually(() => {
-      for (const { instances } of [late, other]) expect(instances.get(key)).toBeDefined()
+      for (const { instances } of [late, other]) expect(instances.get(CAMERA)).toBeDefined()
     })
     server.isSilent = true
   }
@@ -86,29 +85,29 @@ describe('the stale cache of a node', () => {
   const usage = () => (server.objects.get(PATH) as unknown as Instance).spec.deviceUsage
 
   it('R80 R85 claims a released slot, and leaves the claims of the other node', async () => {
-    await start({ [slot(0)]: NODE_B, [slot(1)]: '', [slot(2)]: NODE_A }, 3)
-    expect(await other.releaseSlot(key, slot(0), NODE_B)).toBe('released')
-    expect(late.instances.get(key)?.spec.deviceUsage[slot(0)]).toBe(NODE_B)
-    expect(await late.claimSlot(key, slot(0), NODE_A)).toEqual({ outcome: 'claimed' })
-    await other.releaseSlot(key, slot(2), NODE_A)
-    for (const index of [1, 2]) await other.claimSlot(key, slot(index), NODE_B)
-    expect(await late.releaseSlot(key, slot(2), NODE_A)).toBe('changed')
-    expect(await late.claimSlot(key, slot(1), NODE_A)).toEqual({ outcome: 'taken', by: NODE_B })
-    expect(usage()).toEqual({ [slot(0)]: NODE_A, [slot(1)]: NODE_B, [slot(2)]: NODE_B })
+    await start({ [slot(0)]: OTHER, [slot(1)]: '', [slot(2)]: NODE }, 3)
+    expect(await other.releaseSlot(CAMERA, slot(0), OTHER)).toBe('released')
+    expect(late.instances.get(CAMERA)?.spec.deviceUsage[slot(0)]).toBe(OTHER)
+    expect(await late.claimSlot(CAMERA, slot(0), NODE)).toEqual({ outcome: 'claimed' })
+    await other.releaseSlot(CAMERA, slot(2), NODE)
+    for (const index of [1, 2]) await other.claimSlot(CAMERA, slot(index), OTHER)
+    expect(await late.releaseSlot(CAMERA, slot(2), NODE)).toBe('changed')
+    expect(await late.claimSlot(CAMERA, slot(1), NODE)).toEqual({ outcome: 'taken', by: OTHER })
+    expect(usage()).toEqual({ [slot(0)]: NODE, [slot(1)]: OTHER, [slot(2)]: OTHER })
   })
 
   it('A10 does not delete an Instance that the other node has joined', async () => {
-    await start({}, 2, [NODE_A])
-    server.put(PATH, { ...instanceWith({}, { nodes: [NODE_A, NODE_B] }) })
-    expect(await late.leaveInstance(key, NODE_A)).toBe('left')
-    expect(server.objects.get(PATH)).toMatchObject({ spec: { nodes: [NODE_B] } })
+    await start({}, 2, [NODE])
+    server.put(PATH, { ...instanceWith({}, { nodes: [NODE, OTHER] }) })
+    expect(await late.leaveInstance(CAMERA, NODE)).toBe('left')
+    expect(server.objects.get(PATH)).toMatchObject({ spec: { nodes: [OTHER] } })
   })
 
   it('A20 claims no slot more than the capacity while claims are beyond the capacity', async () => {
-    await start({ [slot(0)]: '', [slot(1)]: '', [slot(2)]: NODE_B })
-    await other.claimSlot(key, slot(1), NODE_B)
-    expect(await late.claimSlot(key, slot(0), NODE_A)).toEqual({ outcome: 'gone' })
-    expect(usage()).toEqual({ [slot(0)]: '', [slot(1)]: NODE_B, [slot(2)]: NODE_B })
+    await start({ [slot(0)]: '', [slot(1)]: '', [slot(2)]: OTHER })
+    await other.claimSlot(CAMERA, slot(1), OTHER)
+    expect(await late.claimSlot(CAMERA, slot(0), NODE)).toEqual({ outcome: 'gone' })
+    expect(usage()).toEqual({ [slot(0)]: '', [slot(1)]: OTHER, [slot(2)]: OTHER })
   })
 
   it.each([
@@ -117,42 +116,42 @@ describe('the stale cache of a node', () => {
   ])(
     'A20 %s a released slot by the capacity that the other node has written',
     async (_, capacity, before, slots) => {
-      await start({ [slot(0)]: '', [slot(1)]: NODE_A }, before)
-      await other.updateInstance(key, { capacity })
-      expect(await late.releaseSlot(key, slot(1), NODE_A)).toBe('released')
+      await start({ [slot(0)]: '', [slot(1)]: NODE }, before)
+      await other.updateInstance(CAMERA, { capacity })
+      expect(await late.releaseSlot(CAMERA, slot(1), NODE)).toBe('released')
       expect(Object.keys(usage())).toEqual(slots)
     },
   )
 })
 
 it('an Instance that agents of the existing system read too has their form in all', async () => {
-  server.put('/api/v1/nodes/node-a', { metadata: { name: NODE_A } })
-  const cluster = home.start(NODE_A, { compatibility: 'akri-0.13' })
+  server.put('/api/v1/nodes/node-a', { metadata: { name: NODE } })
+  const cluster = home.start(NODE, { compatibility: 'akri-0.13' })
   const owner = configurationWith({}, { name: 'cam' as ConfigurationName })
-  const draft = draftOf(owner, 3, [NODE_A, NODE_B], '8120fe')
+  const draft = draftOf(owner, 3, [NODE, OTHER], '8120fe')
   const claim = { outcome: 'claimed' }
   // It has claims of its capacity, and no free slots.
-  const others = { [slot(2)]: NODE_B }
-  const both = { ...others, [slot(0)]: NODE_A }
-  const created = { ...draft.spec, deviceUsage: { ...others, [slot(3)]: NODE_A } }
-  const joining = { [slot(0)]: NODE_A, [slot(3)]: NODE_A }
+  const others = { [slot(2)]: OTHER }
+  const both = { ...others, [slot(0)]: NODE }
+  const created = { ...draft.spec, deviceUsage: { ...others, [slot(3)]: NODE } }
+  const joining = { [slot(0)]: NODE, [slot(3)]: NODE }
   const steps: [() => Promise<unknown>, unknown, usage: object, capacity?: number][] = [
     [() => cluster.createInstance({ ...draft, spec: created }), 'created', others],
-    [() => cluster.claimSlot(key, slot(0), NODE_A), claim, both],
-    [() => cluster.releaseSlot(key, slot(0), NODE_A), 'released', others],
+    [() => cluster.claimSlot(CAMERA, slot(0), NODE), claim, both],
+    [() => cluster.releaseSlot(CAMERA, slot(0), NODE), 'released', others],
     // It gets no lost claim beyond its capacity back.
-    [() => cluster.restoreSlot(key, slot(3), NODE_A), { outcome: 'gone' }, others],
-    [() => cluster.restoreSlot(key, slot(1), NODE_A), claim, { ...others, [slot(1)]: NODE_A }],
-    [() => cluster.leaveInstance(key, NODE_A), 'left', others],
-    [() => cluster.joinInstance(key, NODE_A, joining), 'joined', both],
+    [() => cluster.restoreSlot(CAMERA, slot(3), NODE), { outcome: 'gone' }, others],
+    [() => cluster.restoreSlot(CAMERA, slot(1), NODE), claim, { ...others, [slot(1)]: NODE }],
+    [() => cluster.leaveInstance(CAMERA, NODE), 'left', others],
+    [() => cluster.joinInstance(CAMERA, NODE, joining), 'joined', both],
     // It gets a lower capacity when no slot beyond it is claimed.
-    [() => cluster.updateInstance(key, { capacity: 1 }), 'deferred', both],
-    [() => cluster.releaseSlot(key, slot(2), NODE_B), 'released', { [slot(0)]: NODE_A }],
-    [() => cluster.updateInstance(key, { capacity: 1 }), 'updated', { [slot(0)]: NODE_A }, 1],
+    [() => cluster.updateInstance(CAMERA, { capacity: 1 }), 'deferred', both],
+    [() => cluster.releaseSlot(CAMERA, slot(2), OTHER), 'released', { [slot(0)]: NODE }],
+    [() => cluster.updateInstance(CAMERA, { capacity: 1 }), 'updated', { [slot(0)]: NODE }, 1],
   ]
   for (const [change, outcome, deviceUsage, capacity = 3] of steps) {
     expect(await change()).toEqual(outcome)
-    const spec = cluster.instances.get(key)?.spec
+    const spec = cluster.instances.get(CAMERA)?.spec
     expect([spec?.deviceUsage, spec?.capacity]).toEqual([deviceUsage, capacity])
   }
 })
@@ -163,12 +162,12 @@ it('the known nodes are the most that one object shows, counted once a second', 
   await open(clock)
   const lab = '/apis/akri.sh/v0/namespaces/default/configurations/lab'
   server.put(lab, { ...configurationWith(), status: { nodeCounts: { reporting: 30 } } })
-  const cluster = home.start(NODE_A)
+  const cluster = home.start(NODE)
   expect(cluster.knownNodes).toBe(1)
   // An invalid Configuration asks for the number before the first list is complete.
   await cluster.configurations.synced
   expect(cluster.knownNodes).toBe(30)
-  server.put(PATH, { ...instanceWith({}, { nodes: [NODE_A, NODE_B] }, { labels: SHARED }) })
+  server.put(PATH, { ...instanceWith({}, { nodes: [NODE, OTHER] }, { labels: SHARED }) })
   server.remove(lab)
   await eventually(() => expect(cluster.configurations.list()).toEqual([]))
   await eventually(() => expect(cluster.instances.list()).toHaveLength(1))
@@ -183,17 +182,17 @@ it('A10 R84 a node takes back its wish to leave before it joins with claims', as
   const put = (...nodes: NodeName[]) =>
     server.put(PATH, { ...instanceWith({}, { nodes }, { labels: SHARED }) })
   server.put('/api/v1/nodes/node-a', {})
-  put(...others, NODE_A)
-  const cluster = home.start(NODE_A)
+  put(...others, NODE)
+  const cluster = home.start(NODE)
   await cluster.instances.synced
-  expect(await cluster.leaveInstance(key, NODE_A)).toBe('asked')
-  const wish = () => parseNodeReport(server.objects.get(REPORT))?.memberships?.[key]?.wish
+  expect(await cluster.leaveInstance(CAMERA, NODE)).toBe('asked')
+  const wish = () => parseNodeReport(server.objects.get(REPORT))?.memberships?.[CAMERA]?.wish
   await eventually(() => expect(wish()).toBe('leave'))
   // As the controller does.
   put(...others)
-  await eventually(() => expect(cluster.instances.get(key)?.spec.nodes).toEqual(others))
+  await eventually(() => expect(cluster.instances.get(CAMERA)?.spec.nodes).toEqual(others))
   server.requests.length = 0
-  expect(await cluster.joinInstance(key, NODE_A, { [slot(0)]: NODE_A })).toBe('joined')
+  expect(await cluster.joinInstance(CAMERA, NODE, { [slot(0)]: NODE })).toBe('joined')
   const patched = server.requests.flatMap(({ method, path }) => (method === 'PATCH' ? path : []))
   expect(patched).toEqual([REPORT, PATH])
 })

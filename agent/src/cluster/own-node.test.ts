@@ -1,17 +1,15 @@
-import { type NodeName, objectKey } from '@akrijs/kube'
+import type { NodeName } from '@akrijs/kube'
 import type { FakeApiServer } from '@akrijs/kube/testing'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { NodeGoneError } from '../errors.js'
 import { FakeKubernetes } from '../testing/fake-kubernetes.js'
-import { instanceWith } from '../testing/objects.js'
+import { CAMERA, instanceWith, NODE } from '../testing/objects.js'
 import type { KubernetesCluster } from './kubernetes-cluster.js'
 import { nodeResourceNames } from './own-node.js'
 
 const INSTANCE = '/apis/akri.sh/v0/namespaces/default/instances/cam-8120fe'
-const KEY = objectKey('default', 'cam-8120fe')
-const NODE = 'node-a' as NodeName
 const NODE_PATH = `/api/v1/nodes/${NODE}`
 
 let clock: ManualClock
@@ -37,8 +35,8 @@ function put(nodes: readonly NodeName[]): void {
 }
 
 const seen = (nodes: readonly string[] | undefined) =>
-  eventually(() => expect(cluster.instances.get(KEY)?.spec.nodes).toEqual(nodes))
-const join = () => cluster.joinInstance(KEY, NODE)
+  eventually(() => expect(cluster.instances.get(CAMERA)?.spec.nodes).toEqual(nodes))
+const join = () => cluster.joinInstance(CAMERA, NODE)
 const requests = (method: string, path: string) =>
   server.requests.filter((request) => request.method === method && request.path === path).length
 
@@ -92,7 +90,7 @@ describe('an agent that another program has taken out of an Instance', () => {
 })
 
 it('an agent that leaves by itself does not ask for its Node', async () => {
-  await cluster.leaveInstance(KEY, NODE)
+  await cluster.leaveInstance(CAMERA, NODE)
   await seen(undefined)
   put([])
   await seen([])
@@ -104,7 +102,7 @@ it('an agent that asked to leave reads no Node, although others leave first', as
   const others = Array.from({ length: 100 }, (_, index) => `other-${index}` as NodeName)
   put([NODE, ...others])
   await seen([NODE, ...others])
-  expect(await cluster.leaveInstance(KEY, NODE)).toBe('asked')
+  expect(await cluster.leaveInstance(CAMERA, NODE)).toBe('asked')
   for (const nodes of [[NODE, ...others.slice(1)], others.slice(1)]) {
     put(nodes)
     await seen(nodes)

@@ -5,11 +5,9 @@ import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { FakeKubernetes } from '../testing/fake-kubernetes.js'
-import { configurationWith, draftOf, instanceWith } from '../testing/objects.js'
+import { configurationWith, draftOf, instanceWith, NODE, OTHER } from '../testing/objects.js'
 import type { KubernetesCluster } from './kubernetes-cluster.js'
 
-const NODE = 'node-a' as NodeName
-const OTHER = 'node-b' as NodeName
 const SHARED = { 'akri.sh/shared': 'true' }
 const labelOf = (node: NodeName) => ({ 'akri.sh/node': node })
 

@@ -1,16 +1,15 @@
-import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
-import os from 'node:os'
+import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { SlotName } from '@akrijs/api'
 import type { NodeName, ObjectKey } from '@akrijs/kube'
 import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { beforeEach, describe, expect, it, vi } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
-import { checked } from '../testing/objects.js'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
+import { checked, NODE } from '../testing/objects.js'
 import { Checkpoint, type CheckpointContent } from './checkpoint.js'
 
-const NODE = 'node-a' as NodeName
 const cam = 'default/cam' as ObjectKey
 const listOf = (...ids: string[]) => ({
   ...{ endpoint: 'e', shared: true },
@@ -36,15 +35,13 @@ let asked: number
 const [failed, info, warn] = [vi.fn(), vi.fn(), vi.fn()]
 
 beforeEach(async () => {
-  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-checkpoint-'))
+  directory = await temporaryDirectory()
   file = path.join(directory, 'checkpoint.json')
   clock = new ManualClock()
   now = content
   asked = 0
   vi.clearAllMocks()
 })
-afterEach(() => rm(directory, { recursive: true, force: true }))
-
 const current = () => {
   asked++
   return now

@@ -1,11 +1,11 @@
 import { closeSync, openSync, writeFileSync } from 'node:fs'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
-import os from 'node:os'
+import { readFile, rm } from 'node:fs/promises'
 import path from 'node:path'
 import type { Logger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { keepRunning } from './isolated-handler.js'
 
 describe('a handler in a process of its own', () => {
@@ -16,7 +16,7 @@ describe('a handler in a process of its own', () => {
   let running: Promise<void> | undefined
 
   beforeEach(async () => {
-    directory = await mkdtemp(path.join(os.tmpdir(), 'akri-isolated-'))
+    directory = await temporaryDirectory()
     clock = new ManualClock()
     logged = []
     stop = new AbortController()
@@ -25,7 +25,6 @@ describe('a handler in a process of its own', () => {
   afterEach(async () => {
     stop.abort()
     await running
-    await rm(directory, { recursive: true, force: true })
   })
 
   const file = (name: string) => path.join(directory, name)

@@ -1,7 +1,6 @@
 import { once } from 'node:events'
-import { link, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { link, mkdir, rm, symlink, writeFile } from 'node:fs/promises'
 import net from 'node:net'
-import os from 'node:os'
 import path from 'node:path'
 import { RegistrationClient } from '@akrijs/proto/discovery'
 import { aborted, silentLogger, systemClock } from '@akrijs/runtime'
@@ -12,6 +11,7 @@ import { credentials } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { eventually } from '../../../test/support/eventually.js'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { EmbeddedEndpoint } from './embedded-endpoint.js'
 import { HandlerRegistry } from './handler-registry.js'
 import { AllowedAddresses } from './registration-request.js'
@@ -40,8 +40,8 @@ let listeners: net.Server[]
 let good: string
 
 beforeEach(async () => {
-  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-'))
-  outside = await mkdtemp(path.join(os.tmpdir(), 'akri-out-'))
+  directory = await temporaryDirectory()
+  outside = await temporaryDirectory()
   registry = new HandlerRegistry()
   clients = []
   listeners = []
@@ -53,7 +53,6 @@ afterEach(async () => {
   for (const client of clients) client.close()
   await server.close()
   for (const listener of listeners) listener.close()
-  for (const each of [directory, outside]) await rm(each, { recursive: true, force: true })
 })
 
 const file = (name: string) => path.join(directory, name)

@@ -1,8 +1,8 @@
-import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
-import os from 'node:os'
+import { stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { silentLogger } from '@akrijs/runtime'
-import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { beforeEach, expect, it, vi } from 'vitest'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { openRegistrationSocket } from './registration-socket.js'
 
 /** Root may give files to any group, other users to their own groups. */
@@ -11,10 +11,8 @@ const GROUP = process.getuid?.() === 0 ? 65_520 : (process.getegid?.() ?? 0)
 let parent: string
 
 beforeEach(async () => {
-  parent = await mkdtemp(path.join(os.tmpdir(), 'akri-handlers-'))
+  parent = await temporaryDirectory()
 })
-
-afterEach(() => rm(parent, { recursive: true, force: true }))
 
 it('the group of handlers may make sockets, and remove no socket of other users', async () => {
   const directory = path.join(parent, 'd')

@@ -1,6 +1,5 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import http2 from 'node:http2'
-import os from 'node:os'
 import path from 'node:path'
 import { isServed, silentLogger } from '@akrijs/runtime'
 import { DiscoveryProperties, defineDiscoveryHandler } from '@akrijs/sdk/handler'
@@ -9,6 +8,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { z } from 'zod'
 import { serveDiscovery } from '../../../sdk/src/handler-server.js'
 import { ServeMetrics } from '../../../sdk/src/metrics.js'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { grpcServer } from '../testing/grpc-server.js'
 import { EmbeddedEndpoint } from './embedded-endpoint.js'
 import type { HandlerEndpoint } from './handler-endpoint.js'
@@ -20,12 +20,11 @@ let directory: string
 let server: Server | undefined
 
 beforeEach(async () => {
-  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-remote-'))
+  directory = await temporaryDirectory()
 })
 
 afterEach(async () => {
   server?.forceShutdown()
-  await rm(directory, { recursive: true, force: true })
 })
 
 /** A registration of the socket that {@link handler} serves. */

@@ -1,12 +1,9 @@
 import { API_VERSION, type ConfigurationName, type Instance, type InstanceName } from '@akrijs/api'
-import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
+import { keyOf, type ObjectKey } from '@akrijs/kube/objects'
 import { expect, it } from 'vitest'
 import { ObjectStore } from '../cluster/object-store.js'
-import { instanceWith } from '../testing/objects.js'
+import { instanceWith, NODE, OTHER } from '../testing/objects.js'
 import { InstanceIndex } from './instance-index.js'
-
-const NODE = 'node-a' as NodeName
-const OTHER = 'node-b' as NodeName
 
 /** An Instance that names one Configuration in its spec, and another as its owner. */
 function instanceOf(name: string, configuration: string, owner?: string): Instance {

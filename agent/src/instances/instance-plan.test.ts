@@ -4,7 +4,6 @@ import {
   type InstanceName,
   MAX_RESOURCE_NAME,
 } from '@akrijs/api'
-import type { NodeName } from '@akrijs/kube/objects'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { ObjectStore } from '../cluster/object-store.js'
@@ -15,6 +14,7 @@ import {
   found,
   instanceOfDevice,
   type Made,
+  NODE,
   seen,
   setOf,
 } from '../testing/objects.js'
@@ -30,14 +30,13 @@ import {
 } from './instance-plan.js'
 import { instancesView } from './instances-view.js'
 
-const node = 'node-a' as NodeName
 const configuration = configurationWith()
 const shared = { shared: true } as const
 
 function indexOf(instances: readonly Instance[]): InstanceIndex {
   const store = new ObjectStore<Instance>()
   for (const instance of instances) store.put(instance)
-  return new InstanceIndex(store, node, new AbortController().signal)
+  return new InstanceIndex(store, NODE, new AbortController().signal)
 }
 
 /** For a node that has forgotten everything. */
@@ -47,9 +46,15 @@ function inputOf(
   of = configuration,
 ): InstancePlanInput {
   return {
-    ...{ configuration: of, takenNames: new Map(), node, devices, instances: indexOf(instances) },
+    ...{
+      configuration: of,
+      takenNames: new Map(),
+      node: NODE,
+      devices,
+      instances: indexOf(instances),
+    },
     ...{ deviceOf: () => undefined, longInUse: new Set() },
-    digests: new DeviceDigests(of.metadata.name, node),
+    digests: new DeviceDigests(of.metadata.name, NODE),
   }
 }
 
@@ -192,10 +197,10 @@ describe('the name of a device whose short digest another device has too', () =>
   })
 
   it('differs between local devices of two nodes, also if they have one id', async () => {
-    const name = `lab-${deviceDigest('foo', { shared: false, node })}` as InstanceName
+    const name = `lab-${deviceDigest('foo', { shared: false, node: NODE })}` as InstanceName
     const held = instanceOfDevice('foo', { shared: false, ...elsewhere, metadata: { name } })
     expect(await plan(setOf(found({ id: 'foo' }, { shared: false })), [held])).toMatchObject({
-      served: { foo: `lab-${deviceDigest('foo', { shared: false, node }, 'long')}` },
+      served: { foo: `lab-${deviceDigest('foo', { shared: false, node: NODE }, 'long')}` },
       ...{ existing: [], leave: [] },
     })
   })
@@ -310,7 +315,7 @@ describe('the next plan', () => {
   it('takes over what has not changed, and is as a plan without one before', async () => {
     let updated = 0
     let taken = 0
-    const digests = new DeviceDigests('lab' as ConfigurationName, node)
+    const digests = new DeviceDigests('lab' as ConfigurationName, NODE)
     // The claims of two Instances of one device decide which of them it keeps.
     const seenFirst = { place: 0, device: { healthy: true, shared: true, properties: {} } }
     const unused = { place: 0, instance: { nodes: ['node-a'], usage: '', metadata: {} } }

@@ -6,8 +6,8 @@ import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { ObjectStore } from '../cluster/object-store.js'
 import { collidingIds } from '../testing/colliding-ids.js'
-import { found, seen, setOf } from '../testing/objects.js'
-import { NODE, OTHER, ReconcilerHarness } from '../testing/reconciler-harness.js'
+import { found, NODE, OTHER, seen, setOf } from '../testing/objects.js'
+import { ReconcilerHarness } from '../testing/reconciler-harness.js'
 import { deviceDigest } from './instance-name.js'
 
 let world: ReconcilerHarness

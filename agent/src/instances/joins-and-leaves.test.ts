@@ -4,12 +4,11 @@ import { FakeApiServer } from '@akrijs/kube/testing'
 import { ManualClock } from '@akrijs/runtime/testing'
 import fc from 'fast-check'
 import { beforeEach, describe, expect, it } from 'vitest'
-import { instanceWith } from '../testing/objects.js'
+import { CAMERA, instanceWith } from '../testing/objects.js'
 import { type InstanceStep, InstanceWrites } from './instance-steps.js'
 import { leaveWaitMs } from './instance-work.js'
 
 const PATH = '/apis/akri.sh/v0/namespaces/default/instances/cam-8120fe'
-const KEY = 'default/cam-8120fe' as ObjectKey
 const nodesOf = (count: number) => Array.from({ length: count }, (_, i) => `node-${i}` as NodeName)
 
 let server: FakeApiServer
@@ -71,9 +70,12 @@ describe('the wait before a leave', () => {
     )
     const refused: NodeName[] = []
     for (const node of inTurn)
-      if (!(await isAccepted(new LateWrites(before).leaveInstance(KEY, node)))) refused.push(node)
+      if (!(await isAccepted(new LateWrites(before).leaveInstance(CAMERA, node))))
+        refused.push(node)
     expect(refused).toEqual(['node-0'])
-    expect(await new LateWrites(current()).leaveInstance(KEY, 'node-0' as NodeName)).toBe('deleted')
+    expect(await new LateWrites(current()).leaveInstance(CAMERA, 'node-0' as NodeName)).toBe(
+      'deleted',
+    )
     expect(current()).toBeUndefined()
   })
 })
@@ -108,10 +110,10 @@ describe('nodes that join, claim and leave at once', () => {
             const writes = new LateWrites(read)
             const isDone = await isAccepted(
               what === 'leave'
-                ? writes.leaveInstance(KEY, node)
+                ? writes.leaveInstance(CAMERA, node)
                 : what === 'join'
-                  ? writes.joinInstance(KEY, node)
-                  : writes.claimSlot(KEY, slot, node),
+                  ? writes.joinInstance(CAMERA, node)
+                  : writes.claimSlot(CAMERA, slot, node),
             )
             const isWritten = isDone && server.store.version !== version
             if (isWritten && what === 'leave') members.delete(node)

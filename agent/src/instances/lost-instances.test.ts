@@ -3,8 +3,8 @@ import { objectKey } from '@akrijs/kube/objects'
 import { beforeEach, describe, expect, it, vi } from 'vitest'
 import type { DeviceSet } from '../discovery/device-set.js'
 import { DEVICE_BOUNDS } from '../limits.js'
-import { found, seen, setOf } from '../testing/objects.js'
-import { NODE, ReconcilerHarness } from '../testing/reconciler-harness.js'
+import { found, NODE, seen, setOf } from '../testing/objects.js'
+import { ReconcilerHarness } from '../testing/reconciler-harness.js'
 
 let world: ReconcilerHarness
 let cluster: ReconcilerHarness['cluster']

@@ -1,10 +1,9 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import os from 'node:os'
 import path from 'node:path'
 import { PodResourcesListerService } from '@akrijs/proto/pod-resources'
 import { type Container, RuntimeServiceService } from '@akrijs/proto/runtime'
 import type { Server, sendUnaryData } from '@grpc/grpc-js'
 import { afterEach, beforeEach, expect, it } from 'vitest'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { grpcServer } from '../testing/grpc-server.js'
 import { type AllocationSource, containerRuntime, podResources } from './allocation-sources.js'
 
@@ -15,13 +14,12 @@ let socket: string
 let server: Server | undefined
 
 beforeEach(async () => {
-  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-cri-'))
+  directory = await temporaryDirectory()
   socket = path.join(directory, 'cri.sock')
 })
 
 afterEach(async () => {
   server?.forceShutdown()
-  await rm(directory, { recursive: true, force: true })
 })
 
 /** The ids of each Pod, with the slots that are known, by resource. */

@@ -1,11 +1,11 @@
 import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
-import os from 'node:os'
+import { mkdir, rm, symlink, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { ManualClock } from '@akrijs/runtime/testing'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { KernelDeviceNodes } from './kernel-device-nodes.js'
 
 describe('the device nodes of the kernel', () => {
@@ -13,13 +13,11 @@ describe('the device nodes of the kernel', () => {
   let nodes: KernelDeviceNodes
 
   beforeEach(async () => {
-    root = await mkdtemp(path.join(os.tmpdir(), 'akri-sysfs-'))
+    root = await temporaryDirectory()
     for (const type of ['char', 'block'])
       await mkdir(path.join(root, 'dev', type), { recursive: true })
     nodes = new KernelDeviceNodes(root)
   })
-
-  afterEach(() => rm(root, { recursive: true, force: true }))
 
   async function plug(type: string, number: string, directory: string, uevent: string) {
     await mkdir(path.join(root, directory), { recursive: true })

@@ -2,7 +2,6 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import * as fs from 'node:fs/promises'
 import { createServer } from 'node:net'
-import os from 'node:os'
 import path from 'node:path'
 import { RegistrationService } from '@akrijs/proto/device-plugin'
 import { silentLogger } from '@akrijs/runtime'
@@ -10,6 +9,7 @@ import { ManualClock } from '@akrijs/runtime/testing'
 import { type sendUnaryData, status } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { grpcServer } from '../testing/grpc-server.js'
 import { missingForNoWatches, runScript, WITHOUT_WATCHES } from '../testing/run-script.js'
 import { KubeletSockets } from './kubelet-sockets.js'
@@ -22,7 +22,7 @@ let clock: ManualClock
 const open: (() => unknown)[] = []
 
 beforeEach(async () => {
-  directory = await fs.mkdtemp(path.join(os.tmpdir(), 'akri-k-'))
+  directory = await temporaryDirectory()
   clock = new ManualClock()
   plugins = path.join(directory, 'p')
   socket = path.join(plugins, 'kubelet.sock')
@@ -38,7 +38,6 @@ beforeEach(async () => {
 afterEach(async () => {
   await sockets.close()
   for (const close of open.splice(0)) await close()
-  await fs.rm(directory, { recursive: true, force: true })
 })
 
 async function kubelet(register: (answer: sendUnaryData<object>) => void): Promise<void> {

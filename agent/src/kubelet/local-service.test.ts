@@ -1,11 +1,10 @@
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
 import net from 'node:net'
-import os from 'node:os'
 import path from 'node:path'
 import { type RegisterRequest, RegistrationService } from '@akrijs/proto/device-plugin'
 import { Server, ServerCredentials, type sendUnaryData, status } from '@grpc/grpc-js'
 import { afterEach, beforeEach, expect, it } from 'vitest'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { LocalService } from './local-service.js'
 
 let directory: string
@@ -20,7 +19,7 @@ let service: LocalService
 const { signal } = new AbortController()
 
 beforeEach(async () => {
-  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-local-'))
+  directory = await temporaryDirectory()
   made = 0
   waiting = []
   server = new Server()
@@ -47,7 +46,6 @@ afterEach(async () => {
   server.forceShutdown()
   for (const connection of connections) connection.destroy()
   await new Promise((resolve) => listener.close(resolve))
-  await rm(directory, { recursive: true, force: true })
 })
 
 function register(endpoint: string): Promise<unknown> {

@@ -1,8 +1,8 @@
 import { once } from 'node:events'
 import { readdir, rm } from 'node:fs/promises'
 import path from 'node:path'
-import type { ConfigurationName, SlotName } from '@akrijs/api'
-import { keyOf, type NodeName, objectKey } from '@akrijs/kube'
+import type { ConfigurationName } from '@akrijs/api'
+import { keyOf, objectKey } from '@akrijs/kube'
 import { SimulatedKubelet } from '@akrijs/kube/kubelet'
 import { DevicePluginClient, type ListAndWatchResponse } from '@akrijs/proto/device-plugin'
 import { NO_CHANNELZ, silentLogger } from '@akrijs/runtime'
@@ -18,12 +18,10 @@ import { SlotBook } from '../slots/slot-book.js'
 import { SlotClaims } from '../slots/slot-claims.js'
 import type { MemoryCluster } from '../testing/memory-cluster.js'
 import { NodeEnvironment } from '../testing/node-environment.js'
-import { configurationWith, draftOf, servedWith } from '../testing/objects.js'
+import { CAMERA, configurationWith, draftOf, NODE, servedWith, slot } from '../testing/objects.js'
 import { DevicePlugins } from './device-plugins.js'
 
-const node = 'node-a' as NodeName
 const resource = 'akri.sh/cam-8120fe'
-const key = objectKey('default', 'cam-8120fe')
 const configuration = configurationWith({ capacity: 3 }, { name: 'cam' as ConfigurationName })
 const owner = keyOf(configuration)
 const camera = (digest: string) =>
@@ -42,7 +40,6 @@ const camera = (digest: string) =>
     digest,
   )
 const served = camera('8120fe')
-const slot = (index: number) => `cam-8120fe-${index}` as SlotName
 const HEALTHY = { [slot(0)]: true, [slot(1)]: true, [slot(2)]: true }
 
 let home: NodeEnvironment
@@ -57,9 +54,9 @@ beforeEach(async () => {
   clock = new ManualClock()
   home = await NodeEnvironment.open(clock)
   ;({ cluster, kubelet, sockets } = home)
-  book = new SlotBook({ cluster, node, kubelet: { pods: kubelet.nodePods }, clock })
+  book = new SlotBook({ cluster, node: NODE, kubelet: { pods: kubelet.nodePods }, clock })
   plugins = start()
-  await cluster.createInstance(draftOf(configuration, 3, [node], '8120fe'))
+  await cluster.createInstance(draftOf(configuration, 3, [NODE], '8120fe'))
 })
 
 afterEach(async () => {
@@ -90,7 +87,7 @@ const pod = (uid: string, of: string, ...containers: number[]) => ({
 })
 const serve = (instance: ServedInstance) => plugins.serve(instance, true)
 const serveConfiguration = () => plugins.serveConfiguration(owner)
-const usage = () => cluster.instances.get(key)?.spec.deviceUsage
+const usage = () => cluster.instances.get(CAMERA)?.spec.deviceUsage
 const problems = () => plugins.registrationProblems(owner)
 const health = (of = resource) => Object.fromEntries(kubelet.devices(of))
 const offers = (count: number, of = resource) =>
@@ -111,7 +108,7 @@ async function openStream() {
 
 describe('the device plugins of both levels', () => {
   const both = async () => {
-    await cluster.createInstance(draftOf(configuration, 3, [node], 'a19705'))
+    await cluster.createInstance(draftOf(configuration, 3, [NODE], 'a19705'))
     await serveConfiguration()
     for (const digest of ['8120fe', 'a19705']) await serve(camera(digest))
     await offers(2, 'akri.sh/cam')
@@ -130,9 +127,9 @@ describe('the device plugins of both levels', () => {
 
   it('R16 R19 R23 R38 R83 A15 offer claims of others as unhealthy until freed', async () => {
     await both()
-    await cluster.claimSlot(key, slot(1), 'node-b')
+    await cluster.claimSlot(CAMERA, slot(1), 'node-b')
     await eventually(() => expect(Object.values(health())).toEqual([true, false, true]))
-    await cluster.releaseSlot(key, slot(1), 'node-b')
+    await cluster.releaseSlot(CAMERA, slot(1), 'node-b')
     await later(() => expect(Object.values(health())).toEqual([true, true, true]))
     await kubelet.admit(pod('p', 'akri.sh/cam', 1))
     await eventually(() => expect(Object.values(health())).toEqual([false, true, true]))
@@ -363,7 +360,7 @@ describe('the registration of a device plugin', () => {
         /akri\.sh\/cam-8120fe is the resource of instance default\/cam-8120fe/,
       )
     await plugins.withdraw(served.name, false)
-    await plugins.serveConfiguration(key)
+    await plugins.serveConfiguration(CAMERA)
     await plugins.withdrawConfiguration(objectKey('other', name))
     expect(() => plugins.serve(served, true)).toThrow(
       /akri\.sh\/cam-8120fe is the resource of configuration default\/cam-8120fe/,

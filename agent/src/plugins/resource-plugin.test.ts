@@ -1,9 +1,7 @@
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
 import http2 from 'node:http2'
 import net from 'node:net'
-import os from 'node:os'
 import path from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { objectKey } from '@akrijs/kube/objects'
@@ -18,6 +16,7 @@ import { ManualClock } from '@akrijs/runtime/testing'
 import { credentials, type ServiceError, status } from '@grpc/grpc-js'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { AllocationRefusedError, KubeletUnavailableError } from '../errors.js'
 import { noopObserver } from '../report/observer.js'
 import type { AdvertisedDevice } from '../slots/resource.js'
@@ -35,7 +34,7 @@ let client: DevicePluginClient
 let allocate: () => Promise<readonly ContainerAllocation[]>
 
 beforeEach(async () => {
-  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-plugin-'))
+  directory = await temporaryDirectory()
   clock = new ManualClock()
   list = []
   allocate = async () => []
@@ -66,7 +65,6 @@ afterEach(async () => {
   const closed = plugin.stop()
   await clock.advance(1000)
   await closed
-  await rm(directory, { recursive: true })
 })
 
 function ask(): Promise<AllocateResponse> {

@@ -1,11 +1,11 @@
 import { once } from 'node:events'
-import { link, mkdtemp, rm } from 'node:fs/promises'
+import { link, rm } from 'node:fs/promises'
 import net from 'node:net'
-import os from 'node:os'
 import path from 'node:path'
 import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import type { DevicePlugins } from '../plugins/device-plugins.js'
 import { livenessCheck } from './liveness.js'
 
@@ -21,7 +21,7 @@ let dials: number
 let logged: unknown[]
 
 beforeEach(async () => {
-  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-live-'))
+  directory = await temporaryDirectory()
   clock = new ManualClock(1000)
   servers = []
   dials = 0
@@ -40,7 +40,6 @@ beforeEach(async () => {
 
 afterEach(async () => {
   for (const server of servers) server.close()
-  await rm(directory, { recursive: true, force: true })
 })
 
 const fileOf = (name: string) => path.join(directory, `${name}.sock`)

@@ -1,9 +1,8 @@
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import * as fs from 'node:fs/promises'
-import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { type AddressInfo, createServer } from 'node:net'
-import os from 'node:os'
 import path from 'node:path'
 import { inspect } from 'node:util'
 import { SimulatedKubelet } from '@akrijs/kube/kubelet'
@@ -25,6 +24,7 @@ import { type sendUnaryData, status } from '@grpc/grpc-js'
 import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest'
 import { z } from 'zod'
 import { eventually } from '../../../test/support/eventually.js'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { grpcServer } from '../testing/grpc-server.js'
 import { programOptions } from '../testing/program-options.js'
 import { runAgent } from './run-agent.js'
@@ -57,7 +57,7 @@ let place: string[]
 let metricsPort: number
 
 beforeEach(async () => {
-  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-run-'))
+  directory = await temporaryDirectory()
   handlers = path.join(directory, 'h')
   await mkdir(handlers, { mode: 0o700 })
   server = new FakeApiServer(systemClock)
@@ -92,7 +92,6 @@ afterEach(async () => {
   spawning.before = () => {}
   await kubelet.close()
   await server.close()
-  await rm(directory, { recursive: true, force: true })
 })
 
 async function freePort(): Promise<number> {

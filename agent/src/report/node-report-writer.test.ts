@@ -7,16 +7,15 @@ import type {
   NodeStatus,
   SlotName,
 } from '@akrijs/api'
-import { type NodeName, type ObjectKey, objectKey } from '@akrijs/kube'
+import { type ObjectKey, objectKey } from '@akrijs/kube'
 import { FakeApiServer } from '@akrijs/kube/testing'
 import { type Logger, silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { WatchedConfigurations } from '../cluster/watched-configurations.js'
-import { configurationWith } from '../testing/objects.js'
+import { configurationWith, NODE } from '../testing/objects.js'
 import { NodeReportWriter } from './node-report-writer.js'
 
-const NODE = 'node-a' as NodeName
 const key = objectKey('default', 'lab')
 const instance = objectKey('default', 'lab-8120fe')
 const COLLECTION = '/apis/akri.sh/v0/configurations'

@@ -13,12 +13,12 @@ import {
   configurationWith,
   found,
   instanceWith,
+  NODE,
   setOf as ofDevices,
   plannedWith,
 } from '../testing/objects.js'
 import { StatusReporter } from './status-reporter.js'
 
-const NODE = 'node-a' as NodeName
 type Endpoint = DiscoveryStatus['endpoints'][number]
 const LISTED: Endpoint = {
   uid: 'told@x',

@@ -1,12 +1,11 @@
-import type { InstanceName, SlotName } from '@akrijs/api'
+import type { InstanceName } from '@akrijs/api'
 import { type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { PodAllocation } from '../kubelet/kubelet.js'
-import { podsWith } from '../testing/objects.js'
+import { podsWith, slot } from '../testing/objects.js'
 import { AllocationLedger, type SlotAllocation } from './allocation-ledger.js'
 
 const INSTANCE = 'cam-8120fe' as InstanceName
-const slot = (index: number) => `${INSTANCE}-${index}` as SlotName
 const ofConfiguration = (index: number, id: string): SlotAllocation => ({
   slot: slot(index),
   resourceName: 'akri.sh/cam',

@@ -1,12 +1,10 @@
 import type { NodeName } from '@akrijs/kube/objects'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { instanceWith, servedWith } from '../testing/objects.js'
+import { instanceWith, NODE, servedWith } from '../testing/objects.js'
 import { advertisedIds, chooseSlots, preferredIds } from './configuration-resource.js'
 import type { InstanceSlots } from './resource.js'
 import { instanceSlots } from './slot-book.js'
-
-const NODE = 'node-a' as NodeName
 
 interface More {
   readonly healthy?: boolean

@@ -1,16 +1,13 @@
-import { type InstanceName, slotName } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
 import { ManualClock } from '@akrijs/runtime/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { ObjectStore } from '../cluster/object-store.js'
-import { instanceWith, resourcesOf, servedWith } from '../testing/objects.js'
+import { instanceWith, NODE, resourcesOf, servedWith, slot } from '../testing/objects.js'
 import { chosenSlots, preferredSlots } from './instance-resource.js'
 import { advertisedSlots, instanceSlots, SlotBook } from './slot-book.js'
 
 const NODES = ['node-a', 'node-b', 'node-c'] as NodeName[]
-const NODE = 'node-a' as NodeName
-const slot = (index: number) => slotName('cam-8120fe' as InstanceName, index)
 const claim = fc.constantFrom('', 'node-a', 'node-b', 'C:0:node-a', 'C:1:node-b', 'C:', 'x:y')
 const claims = fc.array(claim, { maxLength: 8 })
 

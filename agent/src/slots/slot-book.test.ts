@@ -1,16 +1,13 @@
 import { setImmediate } from 'node:timers/promises'
-import type { Instance, InstanceName, SlotName } from '@akrijs/api'
-import { type NodeName, objectKey } from '@akrijs/kube/objects'
+import type { Instance, InstanceName } from '@akrijs/api'
+import { objectKey } from '@akrijs/kube/objects'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { ObjectStore } from '../cluster/object-store.js'
-import { instanceWith, servedWith } from '../testing/objects.js'
+import { instanceWith, NODE, OTHER, servedWith, slot } from '../testing/objects.js'
 import { SlotBook } from './slot-book.js'
 
-const NODE = 'node-a' as NodeName
-const OTHER = 'node-b' as NodeName
 const served = servedWith()
-const slot = (index: number) => `cam-8120fe-${index}` as SlotName
 const BOTH = ['akri.sh/cam-8120fe', 'akri.sh/cam']
 
 let clock: ManualClock

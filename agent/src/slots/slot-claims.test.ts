@@ -1,16 +1,13 @@
 import type { SlotName } from '@akrijs/api'
-import type { NodeName } from '@akrijs/kube/objects'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { SlotClaim } from '../cluster/cluster.js'
 import { ObjectStore } from '../cluster/object-store.js'
 import { noopObserver } from '../report/observer.js'
-import { instanceWith, resourcesOf, servedWith } from '../testing/objects.js'
+import { instanceWith, NODE, resourcesOf, servedWith, slot } from '../testing/objects.js'
 import { SlotBook } from './slot-book.js'
 import { SlotClaims } from './slot-claims.js'
 
-const NODE = 'node-a' as NodeName
-const slot = (index: number) => `cam-8120fe-${index}` as SlotName
 const [A, B, C] = [slot(0), slot(1), slot(2)] as const
 const { one, any } = resourcesOf(servedWith())
 

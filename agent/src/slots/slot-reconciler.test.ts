@@ -5,7 +5,7 @@ import type {
   InstanceName,
   SlotName,
 } from '@akrijs/api'
-import { type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
+import { type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { aborted, silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -14,15 +14,12 @@ import { ObjectStore } from '../cluster/object-store.js'
 import { KubeletUnavailableError } from '../errors.js'
 import type { NodePods, PodAllocation } from '../kubelet/kubelet.js'
 import { noopObserver } from '../report/observer.js'
-import { instanceWith, resourcesOf, servedWith } from '../testing/objects.js'
+import { CAMERA, instanceWith, NODE, resourcesOf, servedWith, slot } from '../testing/objects.js'
 import { type LostDevice, SlotBook } from './slot-book.js'
 import { SlotClaims } from './slot-claims.js'
 import { SlotReconciler } from './slot-reconciler.js'
 
-const NODE = 'node-a' as NodeName
-const key = objectKey('default', 'cam-8120fe')
 const pod = objectKey('default', 'pod')
-const slot = (index: number) => `cam-8120fe-${index}` as SlotName
 const holds = (...ids: string[]) => new Map([['akri.sh/cam-8120fe', [{ pod, ids: new Set(ids) }]]])
 const holdsAny = (...ids: string[]) => new Map([['akri.sh/cam', [{ pod, ids: new Set(ids) }]]])
 
@@ -136,7 +133,7 @@ class TestNode {
   }
 
   usage(): Readonly<Record<string, string>> {
-    return this.instances.get(key)?.spec.deviceUsage ?? {}
+    return this.instances.get(CAMERA)?.spec.deviceUsage ?? {}
   }
 
   /** Claims a slot, as a plugin does for a container. */
@@ -233,7 +230,9 @@ describe('slots that containers use', () => {
     node.listed = holds(slot(0))
     node.put({ [slot(0)]: 'node-a', [slot(1)]: 'node-b', [slot(2)]: '' })
     await clock.advance(10_000)
-    expect(node.used).toEqual(new Map([[key, [{ slot: slot(0), pod, since: `start-of-${pod}` }]]]))
+    expect(node.used).toEqual(
+      new Map([[CAMERA, [{ slot: slot(0), pod, since: `start-of-${pod}` }]]]),
+    )
     node.listed = new Map()
     node.users.clear()
     node.podGone()
@@ -355,8 +354,8 @@ describe('a device that is gone', () => {
     expect(node.events).toEqual([])
     node.listed = holdsAny('7')
     await clock.advance(15_000)
-    const event = (key: string) =>
-      `Pod ${key} (uid-of-${key}) DeviceLost: node-a no longer finds device "foo0" of Instance ` +
+    const event = (of: string) =>
+      `Pod ${of} (uid-of-${of}) DeviceLost: node-a no longer finds device "foo0" of Instance ` +
       'cam-8120fe, which the Pod has by akri.sh/cam'
     expect(node.events).toEqual([event(pod)])
     node.ledger.record(young, new Set([other]))
@@ -411,7 +410,7 @@ describe('lost claims of running containers', () => {
     await clock.advance(0)
     expect(node.usage()).toEqual(held)
     expect(node.written.splice(0)).toEqual(restored)
-    node.instances.remove(key)
+    node.instances.remove(CAMERA)
     node.put({})
     await clock.advance(0)
     expect(node.usage()).toEqual({ [slot(0)]: 'node-a', [slot(1)]: 'C:7:node-a' })

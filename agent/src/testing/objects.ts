@@ -5,6 +5,7 @@ import {
   type ConfigurationName,
   type Instance,
   type InstanceName,
+  type SlotName,
 } from '@akrijs/api'
 import { type NodeName, objectKey } from '@akrijs/kube/objects'
 import type { Device } from '@akrijs/sdk/handler'
@@ -17,6 +18,13 @@ import type { ServedInstance } from '../instances/served-instance.js'
 import type { NodePods } from '../kubelet/kubelet.js'
 
 // Objects for tests.
+
+export const NODE = 'node-a' as NodeName
+export const OTHER = 'node-b' as NodeName
+/** The key of the Instance of {@link instanceWith}. */
+export const CAMERA = objectKey('default', 'cam-8120fe')
+/** A slot of this Instance. */
+export const slot = (index: number) => `cam-8120fe-${index}` as SlotName
 
 /** The device as in a list that was checked. */
 export function checked({ id, properties, mounts = [], deviceSpecs = [] }: Device): CheckedDevice {

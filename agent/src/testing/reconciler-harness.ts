@@ -21,10 +21,7 @@ import { noopObserver } from '../report/observer.js'
 import { AllocationLedger } from '../slots/allocation-ledger.js'
 import type { LostDevice } from '../slots/slot-book.js'
 import { MemoryCluster } from './memory-cluster.js'
-import { draftOf, manifest, seen } from './objects.js'
-
-export const NODE = 'node-a' as NodeName
-export const OTHER = 'node-b' as NodeName
+import { draftOf, manifest, NODE, seen } from './objects.js'
 
 /** The reconciler of a node, on a cluster in memory, with plugins that note what they are asked. */
 export class ReconcilerHarness {
