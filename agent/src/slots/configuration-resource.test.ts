@@ -27,9 +27,6 @@ function camera(
   return instanceSlots(node, served, instance)
 }
 
-const advertised = (...[instances, lost]: Parameters<typeof advertisedIds>) =>
-  Object.fromEntries(advertisedIds(instances, lost).map(({ id, healthy }) => [id, healthy]))
-const ids = (instances: readonly InstanceSlots[]) => advertisedIds(instances).map(({ id }) => id)
 /** For each container the slots by id. */
 const choose = (instances: readonly InstanceSlots[], ...requests: string[][]) =>
   chooseSlots(instances, requests).map((chosen) =>
@@ -52,31 +49,26 @@ const BEYOND = [camera('8120fe', [''], { beyond: 'C:0:node-a' }), camera('a19705
 const FULL = camera('8120fe', [''], { beyond: 'node-b' })
 
 describe('the advertised ids of a Configuration', () => {
-  it.each<[string, InstanceSlots[], string[]]>([
+  it.each<[string, InstanceSlots[], expected: string[], lost?: string[]]>([
     ['R8 R26 are one for each device with a free slot, for any number of slots', FREE, ['0', '1']],
     ['R25 R27 are claimed ids, and the smallest unused numbers', USED, ['0', '1', '3']],
     ['R28 are the claimed ids if all slots are claimed', TAKEN, ['0', '1', '2', '3']],
     ['A20 R25 are claimed ids beyond a lowered capacity too', BEYOND, ['0', '1']],
     ['R7 A20 leave out free slots that wait for claims beyond a lowered capacity', [FULL], []],
-  ])('%s', (_, instances, expected) => expect(ids(instances)).toEqual(expected))
-
-  it.each<[string, InstanceSlots[], lost: string[], Record<string, boolean>]>([
-    ['unhealthy for an unhealthy device', [AWAY, FREE[1] ?? AWAY], [], { 0: false, 1: true }],
+    ['are unhealthy for an unhealthy device', [AWAY, FREE[1] ?? AWAY], ['0 unhealthy', '1']],
     [
-      'unhealthy for a lost device, and given to no other',
+      'are unhealthy for a lost device, and given to no other',
       FREE,
+      ['0', '1 unhealthy', '2', '12 unhealthy', 'cam-7 unhealthy'],
       ['1', 'cam-7', '12'],
-      { 0: true, 1: false, 2: true, 12: false, 'cam-7': false },
     ],
-    [
-      'healthy if Allocate has given them to another device',
-      USED,
-      ['3'],
-      { 0: true, 1: true, 3: true },
-    ],
-  ])('are %s', (_, instances, lost, expected) =>
-    expect(advertised(instances, lost)).toEqual(expected),
-  )
+    ['are healthy if Allocate has given them to another device', USED, ['0', '1', '3'], ['3']],
+  ])('%s', (_, instances, expected, lost) => {
+    const advertised = advertisedIds(instances, lost)
+    expect(advertised.map(({ id, healthy }) => `${id}${healthy ? '' : ' unhealthy'}`)).toEqual(
+      expected,
+    )
+  })
 })
 
 describe('the chosen slots of a request', () => {

@@ -26,14 +26,6 @@ function seenBy(
 }
 
 describe('the slots of an Instance', () => {
-  it('A20 are as many as the smaller capacity of the Instance and its Configuration', () => {
-    const sizeOf = (capacity: number, written?: number) => {
-      const instance = written === undefined ? undefined : instanceWith({}, { capacity: written })
-      return instanceSlots(NODE, servedWith({ capacity }), instance).slots.size
-    }
-    expect([sizeOf(3, 2), sizeOf(2, 3), sizeOf(2)]).toEqual([2, 2, 2])
-  })
-
   it('R7 R84 of running containers have their ids, whatever the Instance records', () => {
     const inUse = { [slot(0)]: 'C:5:node-a', [slot(1)]: 'node-a', [slot(7)]: 'C:6:node-a' }
     const seen = (usage: Record<string, string>) =>
@@ -90,17 +82,14 @@ describe('the preferred slots', () => {
       }
   })
 
-  it('A16 are first unused claims of this node, and never claims of another node', () => {
-    const values = ['', 'node-b', 'node-a', 'C:0:node-a']
-    expect(preferred('node-a', values, 4)).toEqual([slot(2), slot(0)])
-  })
-
-  it('are first those that the kubelet requires, and only available slots', () => {
-    const seen = seenBy('node-a', ['node-a', '', '', ''])
-    const request = { available: [slot(0), slot(2), slot(3)], mustInclude: [slot(2)] }
-    const preferred = [slot(2), slot(0), slot(3)]
+  it('A16 are those that the kubelet requires, claims of this node, and free slots', () => {
+    const seen = seenBy('node-a', ['', 'node-b', 'node-a', 'C:0:node-a', '', 'node-a'])
+    const available = [0, 1, 2, 3, 4].map(slot)
+    const preferred = [slot(4), slot(2), slot(0)]
     for (const size of [1, 2, 3, 4])
-      expect(preferredSlots(seen, { ...request, size })).toEqual(preferred.slice(0, size))
+      expect(preferredSlots(seen, { available, mustInclude: [slot(4)], size })).toEqual(
+        preferred.slice(0, size),
+      )
   })
 })
 

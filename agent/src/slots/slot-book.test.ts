@@ -186,17 +186,6 @@ describe('a slot that another node frees', () => {
     expect(performance.now() - begunAt).toBeLessThan(2000)
   })
 
-  it('R84 by leaving the Instance is reserved until the node is back with its claims', async () => {
-    put({ [slot(1)]: OTHER })
-    put({}, {}, GONE)
-    expect(free()).toEqual([slot(0)])
-    put({})
-    expect(free()).toEqual(ALL)
-    put({}, {}, GONE)
-    await clock.advance(15_000)
-    expect(free()).toEqual(ALL)
-  })
-
   it.each([true, false])(
     'R84 is reserved in a recreated Instance until the node joins (deletion seen: %s)',
     async (isSeen) => {

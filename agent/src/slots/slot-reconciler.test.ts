@@ -9,12 +9,19 @@ import { type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { aborted, silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { SlotsInUse } from '../cluster/cluster.js'
-import { ObjectStore } from '../cluster/object-store.js'
 import { KubeletUnavailableError } from '../errors.js'
-import type { NodePods, PodAllocation } from '../kubelet/kubelet.js'
+import type { PodAllocation } from '../kubelet/kubelet.js'
 import { noopObserver } from '../report/observer.js'
-import { CAMERA, instanceWith, NODE, resourcesOf, servedWith, slot } from '../testing/objects.js'
+import { MemoryCluster } from '../testing/memory-cluster.js'
+import {
+  CAMERA,
+  instanceWith,
+  NODE,
+  podsWith,
+  resourcesOf,
+  servedWith,
+  slot,
+} from '../testing/objects.js'
 import { type LostDevice, SlotBook } from './slot-book.js'
 import { SlotClaims } from './slot-claims.js'
 import { SlotReconciler } from './slot-reconciler.js'
@@ -23,93 +30,74 @@ const pod = objectKey('default', 'pod')
 const holds = (...ids: string[]) => new Map([['akri.sh/cam-8120fe', [{ pod, ids: new Set(ids) }]]])
 const holdsAny = (...ids: string[]) => new Map([['akri.sh/cam', [{ pod, ids: new Set(ids) }]]])
 
+/** A cluster whose writes to slots can fail. */
+class TestCluster extends MemoryCluster {
+  /** Whether the API server refuses. */
+  failing = false
+  /** The claims that were restored. */
+  readonly restored: string[] = []
+
+  override async restoreSlot(key: ObjectKey, which: SlotName, usage: string) {
+    if (this.failing) throw new TypeError('the API server is away')
+    const result = await super.restoreSlot(key, which, usage)
+    if (result.outcome === 'claimed') this.restored.push(`${which} ${usage}`)
+    return result
+  }
+}
+
 /**
  * The slot reconciler of `node-a`, with a cluster and a kubelet that a test controls: the Instance
  * `cam-8120fe`, and a Pod that may use its slots by both resources.
  */
 class TestNode {
   readonly clock = new ManualClock(1_000_000)
-  readonly instances = new ObjectStore<Instance>()
-  readonly configurations = new ObjectStore<Configuration>()
+  readonly cluster = new TestCluster()
   readonly stop = new AbortController()
   /** The list of the kubelet; undefined while the kubelet refuses. */
   listed: Map<string, PodAllocation[]> | undefined = new Map()
   /** The Pods that request a resource, and for how many ids; undefined if Pods are not watched. */
   users: Map<ObjectKey, number> | undefined
-  /** Whether all Pods have been seen. */
-  synced = true
   readonly ended = new Set<ObjectKey>()
-  /** The slots that containers use, as they were last reported. */
-  used: SlotsInUse = new Map()
-  /** The writes: the slot and its new claim. */
-  readonly written: string[] = []
-  readonly events: string[] = []
   /** The messages of the log at level info. */
   readonly messages: string[] = []
   /** How often the kubelet was asked. */
   asked = 0
   /** The reports of a broker are read before its slot is released. */
   beforeRelease: (slot: SlotName) => Promise<unknown> = async () => {}
-  /** Whether the API server refuses. */
-  failing = false
   /** Whether the kubelet does not answer. */
   hanging = false
-  /** The kubelet answers after this. */
-  busy: Promise<unknown> = Promise.resolve()
   /** Called back after a Pod has ended or was deleted. */
   podGone = () => {}
-  /** The fields of the Instance besides its claims. */
-  #spec: Partial<Instance['spec']> = {}
   #ran: Promise<void> | undefined
-  readonly #pods = this.#nodePods()
-  readonly book = new SlotBook({
-    ...{ cluster: { instances: this.instances }, node: NODE, clock: this.clock },
-    kubelet: { pods: this.#pods },
-  })
+  readonly pods = {
+    ...podsWith({
+      lagMs: 100,
+      users: (resource) => new Map(resource.startsWith('akri.sh/cam') ? this.users : []),
+      hasEnded: (each) => this.ended.has(each),
+      uidOf: (each) => `uid-of-${each}`,
+      startedAt: (each) => `start-of-${each}`,
+      onChange: (listener) => {
+        this.podGone = () => listener('gone')
+      },
+    }),
+    /** Whether all Pods have been seen. */
+    synced: true,
+  }
+  readonly #common = {
+    ...{ cluster: this.cluster, node: NODE, clock: this.clock, observer: noopObserver },
+    kubelet: this.#kubelet(),
+  }
+  readonly book = new SlotBook({ ...this.#common, kubelet: { pods: this.pods } })
   readonly ledger = this.book.allocations
-  readonly claims = new SlotClaims({
-    cluster: { claimSlot: async () => ({ outcome: 'claimed' }), releaseSlot: async () => 'gone' },
-    ...{ clock: this.clock, observer: noopObserver },
-    book: {
-      node: NODE,
-      served: () => servedWith(),
-      allocations: this.ledger,
-      choose: (_resource, requests) =>
-        requests.map((ids) =>
-          ids.map((id) => ({ id, slot: id as SlotName, instance: servedWith() })),
-        ),
-    },
-  })
+  readonly claims = new SlotClaims({ ...this.#common, book: this.book })
   readonly reconciler = new SlotReconciler({
-    ...{ clock: this.clock, node: NODE, claims: this.claims, book: this.book },
-    observer: noopObserver,
+    ...{ ...this.#common, claims: this.claims, book: this.book },
     log: { ...silentLogger, info: (_fields, message) => this.messages.push(message) },
     brokerInfo: {
       flush: async (_key, which) => {
         await this.beforeRelease(which)
       },
     },
-    cluster: {
-      ...{ instances: this.instances, configurations: this.configurations },
-      restoreSlot: async (_key, which, wanted) => {
-        if (this.failing) throw new TypeError('the API server is away')
-        const by = this.usage()[which] ?? ''
-        if (by !== '') return { outcome: 'taken', by }
-        this.#write(which, wanted)
-        return { outcome: 'claimed' }
-      },
-      releaseSlot: async (_key, which, held) => {
-        if (this.usage()[which] !== held) return 'changed'
-        this.#write(which, '')
-        return 'released'
-      },
-      reportSlots: (used) => {
-        this.used = used
-      },
-      recordEvent: ({ regarding: { kind, key: of, uid }, reason, message }) =>
-        this.events.push(`${kind} ${of}${uid ? ` (${uid})` : ''} ${reason}: ${message}`),
-    },
-    kubelet: this.#kubelet(),
   })
 
   run(): void {
@@ -128,16 +116,16 @@ class TestNode {
 
   /** Writes the Instance. */
   put(deviceUsage: Record<string, string>, more: Partial<Instance['spec']> = {}): void {
-    this.#spec = more
-    this.instances.put(instanceWith(deviceUsage, { capacity: 3, ...more }))
+    this.cluster.instances.put(instanceWith(deviceUsage, { capacity: 3, ...more }))
   }
 
   usage(): Readonly<Record<string, string>> {
-    return this.instances.get(CAMERA)?.spec.deviceUsage ?? {}
+    return this.cluster.instances.get(CAMERA)?.spec.deviceUsage ?? {}
   }
 
   /** Claims a slot, as a plugin does for a container. */
   claim(which: SlotName): Promise<unknown> {
+    this.book.serve(servedWith())
     return this.claims.allocate(resourcesOf(servedWith()).one, [[which]])
   }
 
@@ -145,40 +133,24 @@ class TestNode {
     this.book.lose({ ...device, configuration: 'cam' as ConfigurationName })
   }
 
-  #write(which: SlotName, wanted: string): void {
-    this.written.push(`${which} ${wanted === '' ? 'free' : wanted}`)
-    this.put({ ...this.usage(), [which]: wanted }, this.#spec)
+  events(): string[] {
+    return this.cluster.events.map(
+      ({ regarding: { kind, key, uid }, reason, message }) =>
+        `${kind} ${key}${uid ? ` (${uid})` : ''} ${reason}: ${message}`,
+    )
   }
 
-  #kubelet(): ConstructorParameters<typeof SlotReconciler>[0]['kubelet'] {
-    const watched = () => this.users && this.#pods
+  #kubelet() {
+    const watched = () => this.users && this.pods
     return {
-      listAllocated: async (signal) => {
+      listAllocated: async (signal: AbortSignal) => {
         this.asked++
         if (this.hanging) await aborted(signal)
-        await this.busy
         if (this.hanging || this.listed === undefined) throw new KubeletUnavailableError('away')
         return this.listed
       },
       get pods() {
         return watched()
-      },
-    }
-  }
-
-  #nodePods(): NodePods {
-    const isSynced = () => this.synced
-    return {
-      get synced() {
-        return isSynced()
-      },
-      lagMs: 100,
-      users: (resource) => new Map(resource.startsWith('akri.sh/cam') ? this.users : []),
-      hasEnded: (each) => this.ended.has(each),
-      uidOf: (each) => `uid-of-${each}`,
-      startedAt: (each) => `start-of-${each}`,
-      onChange: (listener) => {
-        this.podGone = () => listener('gone')
       },
     }
   }
@@ -204,40 +176,18 @@ describe('slots without a container, if Pods are not watched', () => {
     const unused = { [slot(0)]: 'node-a', [slot(1)]: 'C:7:node-a' }
     // A slot of a container, one of another node, and an unreadable claim.
     const others = { [slot(2)]: 'C:8:node-a', [slot(3)]: 'node-b', [slot(4)]: 'C:x' }
-    node.listed = holdsAny('8')
+    node.listed = undefined
     node.put({ ...unused, ...others })
-    await clock.advance(1000)
+    await clock.advance(600_000)
+    // The kubelet answers now.
+    node.listed = holdsAny('8')
+    await clock.advance(10_000)
     // The machine's clock is set meanwhile.
     clock.set(86_400_000)
-    await clock.advance(20_000 - 2000)
+    await clock.advance(19_000)
     expect(node.usage()).toEqual({ ...unused, ...others })
     await clock.advance(12_000)
     expect(node.usage()).toEqual({ [slot(0)]: '', [slot(1)]: '', ...others })
-  })
-
-  it('are not released while the kubelet refuses', async () => {
-    node.listed = undefined
-    node.put({ [slot(0)]: 'node-a' })
-    await clock.advance(600_000)
-    expect(node.usage()).toEqual({ [slot(0)]: 'node-a' })
-  })
-})
-
-describe('slots that containers use', () => {
-  it('are reported with the Pods, and are not once they are released', async () => {
-    node.users = new Map([[pod, 1]])
-    node.run()
-    node.listed = holds(slot(0))
-    node.put({ [slot(0)]: 'node-a', [slot(1)]: 'node-b', [slot(2)]: '' })
-    await clock.advance(10_000)
-    expect(node.used).toEqual(
-      new Map([[CAMERA, [{ slot: slot(0), pod, since: `start-of-${pod}` }]]]),
-    )
-    node.listed = new Map()
-    node.users.clear()
-    node.podGone()
-    await clock.advance(10_000)
-    expect(node.used).toEqual(new Map())
   })
 })
 
@@ -247,16 +197,18 @@ describe('slots without a container, if Pods are watched', () => {
     node.run()
   })
 
-  it('R90 are released at once after the deletion of their Pod', async () => {
-    node.listed = holds(slot(0))
+  it('R90 are reported with their Pod until that is deleted, and are released at once', async () => {
+    node.put({ [slot(1)]: 'node-b', [slot(2)]: '' })
     await node.claim(slot(0))
-    node.put({ [slot(0)]: 'node-a' })
-    await clock.advance(600)
+    node.listed = holds(slot(0))
+    await clock.advance(10_000)
+    const used = new Map([[CAMERA, [{ slot: slot(0), pod, since: `start-of-${pod}` }]]])
+    expect(node.cluster.slotsInUse).toEqual(used)
     node.listed = new Map()
     node.users?.clear()
     node.podGone()
     await clock.advance(0)
-    expect(node.usage()).toEqual({ [slot(0)]: '' })
+    expect([node.usage()[slot(0)], node.cluster.slotsInUse]).toEqual(['', new Map()])
   })
 
   it('are looked for four times in a second at most while Pods go all the time', async () => {
@@ -311,26 +263,6 @@ describe('slots without a container, if Pods are watched', () => {
     await node.reconcile()
     expect(node.usage()).toEqual({ [slot(0)]: 'node-a' })
   })
-
-  it('R84 R92 do not get the Pod of an answer that is older than their claim', async () => {
-    const allocation = { slot: slot(0), resourceName: 'akri.sh/cam', id: '7' }
-    const users = () => node.ledger.ofSlot(slot(0)).map((each) => each.users)
-    node.put({ [slot(0)]: 'C:7:node-a' })
-    node.listed = holdsAny('7')
-    let answer = () => {}
-    node.busy = new Promise<void>((resolve) => {
-      answer = resolve
-    })
-    const reconciling = node.reconcile()
-    // The kubelet gives the id to another container before its answer arrives.
-    node.ledger.record(allocation, undefined, clock.monotonicMs())
-    answer()
-    await reconciling
-    expect(users()).toEqual([undefined])
-    await clock.advance(1)
-    await node.reconcile()
-    expect(users()).toEqual([new Set([pod])])
-  })
 })
 
 describe('a device that is gone', () => {
@@ -351,16 +283,16 @@ describe('a device that is gone', () => {
     node.listed = undefined
     node.lose(lost)
     await clock.advance(0)
-    expect(node.events).toEqual([])
+    expect(node.events()).toEqual([])
     node.listed = holdsAny('7')
     await clock.advance(15_000)
     const event = (of: string) =>
       `Pod ${of} (uid-of-${of}) DeviceLost: node-a no longer finds device "foo0" of Instance ` +
       'cam-8120fe, which the Pod has by akri.sh/cam'
-    expect(node.events).toEqual([event(pod)])
+    expect(node.events()).toEqual([event(pod)])
     node.ledger.record(young, new Set([other]))
     await clock.advance(60_000)
-    expect(node.events).toEqual([event(pod), event(other)])
+    expect(node.events()).toEqual([event(pod), event(other)])
   })
 
   it.each<[string, () => unknown]>([
@@ -374,15 +306,7 @@ describe('a device that is gone', () => {
     happen()
     node.listed = holdsAny('7')
     await clock.advance(20_000)
-    expect(node.events).toEqual([])
-  })
-
-  it('costs no question without a Pod', async () => {
-    await clock.advance(0)
-    node.asked = 0
-    node.lose(lost)
-    await clock.advance(0)
-    expect(node.asked).toBe(0)
+    expect(node.events()).toEqual([])
   })
 })
 
@@ -390,10 +314,11 @@ describe('lost claims of running containers', () => {
   const held = { [slot(0)]: 'node-a', [slot(1)]: 'C:7:node-a', [slot(2)]: '' }
   const free = { [slot(0)]: '', [slot(1)]: '', [slot(2)]: '' }
   const restored = [`${slot(0)} node-a`, `${slot(1)} C:7:node-a`]
+  const all = new Map([...holds(slot(0)), ...holdsAny('7')])
 
   beforeEach(() => {
     node.users = new Map([[pod, 1]])
-    node.listed = new Map([...holds(slot(0)), ...holdsAny('7')])
+    node.listed = all
   })
 
   /** The first reconcile, with all claims recorded. */
@@ -409,12 +334,12 @@ describe('lost claims of running containers', () => {
     node.put(free)
     await clock.advance(0)
     expect(node.usage()).toEqual(held)
-    expect(node.written.splice(0)).toEqual(restored)
-    node.instances.remove(CAMERA)
+    expect(node.cluster.restored.splice(0)).toEqual(restored)
+    node.cluster.instances.remove(CAMERA)
     node.put({})
     await clock.advance(0)
     expect(node.usage()).toEqual({ [slot(0)]: 'node-a', [slot(1)]: 'C:7:node-a' })
-    expect(node.written.toSorted()).toEqual(restored)
+    expect(node.cluster.restored.toSorted()).toEqual(restored)
   })
 
   it('R7 R84 are restored at once after the restores of many slots of an Instance', async () => {
@@ -432,34 +357,33 @@ describe('lost claims of running containers', () => {
     }
   })
 
-  it('R84 are known before slots are offered, also from before a restart', async () => {
+  it('R84 are known before slots are offered; the kubelet has a second to answer', async () => {
     node.put(free)
     node.ledger.record({ slot: slot(1), resourceName: 'akri.sh/cam', id: '7' })
-    await node.reconciler.begin(node.stop.signal)
-    expect(node.ledger.claimsIn('cam-8120fe' as InstanceName)).toEqual({
-      [slot(0)]: 'node-a',
-      [slot(1)]: 'C:7:node-a',
-    })
-    expect(node.written).toEqual([])
-  })
-
-  it('delay the start by a second at most if the kubelet does not answer', async () => {
+    const begin = () => node.reconciler.begin(node.stop.signal)
     node.hanging = true
-    const beginning = node.reconciler.begin(node.stop.signal)
+    const beginning = begin()
     await clock.advance(999)
     expect(clock.sleeping).toContain(1)
     await clock.advance(1)
     await beginning
+    node.hanging = false
+    await begin()
+    const claims = { [slot(0)]: 'node-a', [slot(1)]: 'C:7:node-a' }
+    expect(node.ledger.claimsIn('cam-8120fe' as InstanceName)).toEqual(claims)
+    expect(node.usage()).toEqual(free)
   })
 
   it('are not guessed if no record tells the slot of an id: an Event reports it', async () => {
-    node.configurations.put({ metadata: { name: 'cam', namespace: 'default' } } as Configuration)
+    node.cluster.configurations.put({
+      metadata: { name: 'cam', namespace: 'default' },
+    } as Configuration)
     node.listed = holdsAny('7')
     node.put(free)
     node.run()
     await clock.advance(60_000)
-    expect(node.written).toEqual([])
-    expect(node.events).toEqual([
+    expect(node.cluster.restored).toEqual([])
+    expect(node.events()).toEqual([
       expect.stringMatching(/^Configuration default\/cam UnknownSlot: .*has 7 of akri.sh\/cam/),
     ])
   })
@@ -468,8 +392,8 @@ describe('lost claims of running containers', () => {
     await started()
     node.put({ ...held, [slot(0)]: 'node-b' })
     await clock.advance(60_000)
-    expect(node.written).toEqual([])
-    expect(node.events).toEqual([
+    expect(node.cluster.restored).toEqual([])
+    expect(node.events()).toEqual([
       expect.stringMatching(
         /^Instance default\/cam-8120fe SlotUsedTwice: .*cam-8120fe-0.* node-b /,
       ),
@@ -479,7 +403,7 @@ describe('lost claims of running containers', () => {
     await clock.advance(10_000)
     node.put({ ...held, [slot(0)]: 'node-b' })
     await clock.advance(10_000)
-    expect(node.events).toHaveLength(2)
+    expect(node.events()).toHaveLength(2)
   })
 
   it.each<[string, Partial<Instance['spec']>, Record<string, string>, number]>([
@@ -494,7 +418,7 @@ describe('lost claims of running containers', () => {
       node.put(others, more)
       await clock.advance(60_000)
       expect(node.usage()).toEqual({ ...others, [slot(1)]: 'C:7:node-a' })
-      const reported = node.events.filter((each) => each.includes('BeyondCapacity'))
+      const reported = node.events().filter((each) => each.includes('BeyondCapacity'))
       expect(reported).toEqual(
         held > (more.capacity ?? 0) ? [expect.stringContaining(`${held} slots are held`)] : [],
       )
@@ -507,39 +431,30 @@ describe('lost claims of running containers', () => {
     node.ledger.remove({ slot: slot(1), resourceName: 'akri.sh/cam', id: '7' })
     node.put({ ...free, [slot(0)]: 'node-a' })
     await clock.advance(0)
-    node.instances.onChange(() => {
+    node.cluster.instances.onChange(() => {
       if (node.usage()[slot(0)] !== '') queueMicrotask(() => node.put(free))
     }, node.stop.signal)
     node.put(free)
     await clock.advance(600_000)
-    expect(node.written.length).toBeGreaterThan(10)
-    expect(node.written.length).toBeLessThan(10 + 10 + 60 + 2)
+    expect(node.cluster.restored.length).toBeGreaterThan(10)
+    expect(node.cluster.restored.length).toBeLessThan(10 + 10 + 60 + 2)
   })
 
-  it('wait until all Pods have been seen', async () => {
-    node.synced = false
-    node.put(held)
-    node.run()
-    await clock.advance(0)
-    node.put(free)
-    await clock.advance(0)
-    expect(node.usage()).toEqual(free)
-    node.synced = true
-    await clock.advance(1000)
-    expect(node.usage()).toEqual(held)
-  })
-
-  it.each(['cluster', 'kubelet'])('are retried soon after a failure of the %s', async (which) => {
-    await started()
-    const before = node.listed
-    if (which === 'cluster') node.failing = true
-    else node.listed = undefined
-    node.put(free)
-    await clock.advance(500)
-    expect(node.usage()).toEqual(free)
-    node.failing = false
-    node.listed = before
-    await clock.advance(1000)
-    expect(node.usage()).toEqual(held)
-  })
+  it.each(['cluster', 'kubelet', 'watch of Pods'])(
+    'are retried soon after a failure of the %s',
+    async (which) => {
+      await started()
+      if (which === 'cluster') node.cluster.failing = true
+      else if (which === 'kubelet') node.listed = undefined
+      else node.pods.synced = false
+      node.put(free)
+      await clock.advance(500)
+      expect(node.usage()).toEqual(free)
+      node.cluster.failing = false
+      node.listed = all
+      node.pods.synced = true
+      await clock.advance(1000)
+      expect(node.usage()).toEqual(held)
+    },
+  )
 })

@@ -11,7 +11,7 @@ import {
 import { keyOf, type NodeName, type ObjectEvent, type ObjectKey, objectKey } from '@akrijs/kube'
 import { applyJsonPatch } from '@akrijs/kube/testing'
 import { DiscoveryProperties } from '@akrijs/sdk/handler'
-import type { Cluster, InstanceDraft } from '../cluster/cluster.js'
+import type { Cluster, InstanceDraft, SlotsInUse } from '../cluster/cluster.js'
 import { ObjectStore } from '../cluster/object-store.js'
 import { isOwnedBy } from '../instances/existing-instances.js'
 import { type InstanceStep, InstanceWrites, newInstance } from '../instances/instance-steps.js'
@@ -27,6 +27,8 @@ export class MemoryCluster extends InstanceWrites implements Cluster {
   /** The last status of each Configuration. */
   readonly statuses = new Map<ObjectKey, NodeStatus>()
   readonly events: ObjectEvent[] = []
+  /** The slots that containers use, as they were last reported. */
+  slotsInUse: SlotsInUse = new Map()
   #version = 0
 
   constructor(compatibility: Compatibility = 'off', instances = new ObjectStore<Instance>()) {
@@ -83,7 +85,9 @@ export class MemoryCluster extends InstanceWrites implements Cluster {
     this.statuses.set(key, status)
   }
 
-  reportSlots(): void {}
+  reportSlots(slots: SlotsInUse): void {
+    this.slotsInUse = slots
+  }
 
   reportPodsToEnd(): void {}
 
