@@ -18,6 +18,9 @@ const RETRY_MS = 60_000
 /** A device that starts announces itself before its server answers: a second attempt is soon. */
 const SECOND_MS = 2000
 
+/** The most remarks on descriptions: a list has five remarks. */
+const MAX_REMARKS = 3
+
 export interface FoundDevicesOptions {
   readonly details: Pick<SsdpDetails, 'targets' | 'uuids'>
   /** Gets each device, again with each of its announcements. It forgets those that are silent. */
@@ -67,11 +70,15 @@ export class FoundDevices {
     return [...this.#filtered.keys()]
   }
 
-  /** Why devices have no description. */
-  problems(): (readonly [uuid: string, problem: string])[] {
-    return [...this.#found.values()].flatMap(({ uuid, problem }) =>
-      problem === undefined || !this.#isOffered(uuid) ? [] : [[uuid, problem]],
+  /** Why devices have no description: of the first of them, and the number of the others. */
+  remarks(): readonly string[] {
+    const all = [...this.#found.values()].flatMap(({ uuid, problem }) =>
+      problem === undefined || !this.#isOffered(uuid)
+        ? []
+        : [`description of ${uuid} not read: ${problem}`],
     )
+    const more = all.length - MAX_REMARKS
+    return more > 0 ? [...all.slice(0, MAX_REMARKS), `${more} more descriptions not read`] : all
   }
 
   take({ kind, uuid, target, location, server }: Announcement, sender: string): void {

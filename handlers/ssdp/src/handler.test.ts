@@ -138,9 +138,9 @@ describe('the SSDP handler', () => {
     announce('tv')
     await advance(5000)
     expect(found()).toEqual(['tv'])
-    expect(lists.at(-1)?.problems.devices).toEqual([
-      { id: 'tv', reason: 'description not read', detail: 'HTTP status 500' },
-    ])
+    // A problem would keep the Configuration from being ready.
+    expect(lists.at(-1)?.problems.devices).toEqual([])
+    expect(lists.at(-1)?.remarks).toEqual(['description of tv not read: HTTP status 500'])
     description = async () => ({ friendlyName: 'TV' })
     announce('tv')
     await advance(60_000)
@@ -148,7 +148,19 @@ describe('the SSDP handler', () => {
     announce('tv')
     await advance(100)
     expect(lists.at(-1)?.devices).toMatchObject([{ properties: { SSDP_FRIENDLY_NAME: 'TV' } }])
-    expect(lists.at(-1)?.problems.devices).toEqual([])
+    expect(lists.at(-1)?.remarks).toEqual([])
+  })
+
+  it('names three devices without a description, and the number of the others', async () => {
+    description = () => Promise.reject(new Error('no answer in 3 s'))
+    await discover()
+    for (const [n, uuid] of [...'abcde'].entries()) announce(uuid, { sender: `192.0.2.${n}` })
+    await advance(5000)
+    expect(found()).toHaveLength(5)
+    expect(lists.at(-1)?.remarks).toEqual([
+      ...[...'abc'].map((uuid) => `description of ${uuid} not read: no answer in 3 s`),
+      '2 more descriptions not read',
+    ])
   })
 
   it('does not offer again a device that says goodbye while its description is read', async () => {
@@ -218,11 +230,14 @@ describe('the SSDP handler', () => {
   it('says where it searched if nothing answers', async () => {
     await discover()
     await advance(5000)
-    expect(lists.at(-1)?.remarks).toEqual([
-      expect.stringMatching(
-        /^no interface for SSDP searches for upnp:rootdevice \(UDP port 1900\)/,
-      ),
-    ])
+    const nowhere = 'no interface for SSDP searches for upnp:rootdevice (UDP port 1900): '
+    expect(lists.at(-1)?.remarks).toEqual([expect.stringContaining(nowhere)])
+  })
+
+  it('says that it needs IPv4', async () => {
+    await discover({ interfaces: ['lo'] })
+    await advance(5000)
+    expect(lists.at(-1)?.remarks).toEqual([expect.stringMatching(/: lo has no IPv4 address$/)])
   })
 
   it.each([

@@ -39,11 +39,13 @@ export function createSsdpHandler({
     name: 'ssdp',
     shared: true,
     details: ssdpDetails,
-    async *discover({ details, signal, log, leaveOut, reportProblem, remark }) {
+    async *discover({ details, signal, log, leaveOut, remark }) {
       const { targets, interfaces } = details
       const messages = `SSDP searches for ${targets.join(', ')} (UDP port ${SSDP_PORT})`
       const waitMs = ANSWER_SECONDS * 1000
-      const search = new MulticastSearch({ messages, waitMs, only: interfaces, clock })
+      const search = new MulticastSearch({
+        ...{ messages, waitMs, only: interfaces, family: 'IPv4', clock },
+      })
       const devices = deviceMap({ firstAfter: FIRST_LIST_MS, forgetAfter: KEEP_MS, clock })
       const found = new FoundDevices({
         ...{ details, devices, keepMs: KEEP_MS, read, signal, clock },
@@ -61,8 +63,9 @@ export function createSsdpHandler({
       for await (const list of atLeastEvery(lists, INTERVAL_MS, { signal, clock })) {
         const filtered = found.filtered()
         for (const uuid of filtered) leaveOut(uuid, 'filtered by uuids')
-        for (const [uuid, problem] of found.problems())
-          reportProblem(uuid, 'description not read', problem)
+        // No problems of devices: any machine can announce a device that keeps a Configuration from
+        // being ready.
+        for (const text of found.remarks()) remark(text)
         if (list.length === 0)
           for (const text of search.remarks(filtered.length === 0)) remark(text)
         yield list

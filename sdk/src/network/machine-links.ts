@@ -61,26 +61,29 @@ export function readMachineLinks(): MachineLinks {
  * and has addresses lacks one that the caller can use.
  *
  * @param only the names of the interfaces that an operator chose
+ * @param family of the addresses that the caller can use @default both
  */
 export function missingInterface(
   { links }: MachineLinks,
   only: readonly string[] | undefined,
+  family?: 'IPv4',
 ): readonly string[] {
-  if (only !== undefined) return only.map((name) => `${name} ${lackOf(links.get(name))}`)
+  if (only !== undefined) return only.map((name) => `${name} ${lackOf(links.get(name), family)}`)
   const usual: string[] = []
   const unused: string[] = []
   for (const [name, link] of links)
     if (isContainerNetwork(name)) unused.push(`${name} is of a container network`)
     else if (link.isLoopback) unused.push(`${name} is the loopback interface`)
-    else usual.push(`${name} ${lackOf(link)}`)
+    else usual.push(`${name} ${lackOf(link, family)}`)
   return links.size > 0 ? [...usual, ...unused] : ['this machine has none']
 }
 
-function lackOf(link: MachineLink | undefined): string {
+function lackOf(link: MachineLink | undefined, family: 'IPv4' | undefined): string {
   if (link === undefined) return 'does not exist'
   if (link.isDown) return 'is down'
   if (link.lacksCarrier) return 'has no link'
-  return link.hasAddress ? 'has no IPv4 or link-local address' : 'has no address'
+  if (!link.hasAddress) return 'has no address'
+  return family === undefined ? 'has no IPv4 or link-local address' : `has no ${family} address`
 }
 
 function linkOf(

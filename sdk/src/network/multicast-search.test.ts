@@ -2,7 +2,7 @@ import { machineAddresses } from '@akrijs/sdk/network'
 import { ManualClock } from '@akrijs/sdk/testing'
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { MachineLinks } from './machine-links.js'
-import { MulticastSearch } from './multicast-search.js'
+import { MulticastSearch, type MulticastSearchOptions } from './multicast-search.js'
 
 const LINK = {
   isLoopback: false,
@@ -29,8 +29,8 @@ beforeEach(() => {
   links = linksOf({})
 })
 
-const search = (only?: readonly string[]) =>
-  new MulticastSearch({ messages: 'Probes', waitMs: 1500, only, clock }, () => links)
+const search = (options: Partial<MulticastSearchOptions> = {}) =>
+  new MulticastSearch({ messages: 'Probes', waitMs: 1500, clock, ...options }, () => links)
 
 describe('a search without an answer', () => {
   it('has the interfaces and the addresses, in a stable order', () => {
@@ -71,8 +71,8 @@ describe('a search without an answer', () => {
     ])
   })
 
-  it.each<[string, MachineLinks, readonly string[] | undefined, string]>([
-    ['has no interface', linksOf({}), undefined, 'this machine has none'],
+  it.each<[string, MachineLinks, Partial<MulticastSearchOptions>, string]>([
+    ['has no interface', linksOf({}), {}, 'this machine has none'],
     [
       'has none that can lead to devices',
       linksOf({
@@ -82,24 +82,30 @@ describe('a search without an answer', () => {
         eth1: { lacksCarrier: true },
         eth2: { hasAddress: false },
       }),
-      undefined,
+      {},
       'eth0 is down, eth1 has no link, eth2 has no address and 2 more',
     ],
     [
       'has loopback and container networks only',
       linksOf({ lo: { isLoopback: true }, cni0: {} }),
-      undefined,
+      {},
       'lo is the loopback interface, cni0 is of a container network',
     ],
     [
       'has none of the chosen interfaces',
       linksOf({ eth0: {} }),
-      ['eth9', 'eth0'],
+      { only: ['eth9', 'eth0'] },
       'eth9 does not exist, eth0 has no IPv4 or link-local address',
     ],
-  ])('on a machine that %s says so', (_what, machine, only, expected) => {
+    [
+      'has IPv6 only, for messages of IPv4',
+      linksOf({ eth0: {} }),
+      { family: 'IPv4' },
+      'eth0 has no IPv4 address',
+    ],
+  ])('on a machine that %s says so', (_what, machine, options, expected) => {
     links = machine
-    expect(search(only).remarks(true)).toEqual([`no interface for Probes: ${expected}`])
+    expect(search(options).remarks(true)).toEqual([`no interface for Probes: ${expected}`])
   })
 })
 

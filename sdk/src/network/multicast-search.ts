@@ -27,6 +27,8 @@ export interface MulticastSearchOptions {
    * @default all but the loopback interface and the interfaces of container networks
    */
   readonly only?: readonly string[] | undefined
+  /** The family of the addresses that messages are sent from. @default both */
+  readonly family?: 'IPv4'
   /** The clock of the handler. */
   readonly clock: Clock
 }
@@ -117,7 +119,7 @@ export class MulticastSearch {
     const all = [...this.#places.values()]
     const tried = all.filter(({ error }) => error === undefined).map(({ place }) => place)
     const failed = all.filter(({ error }) => error !== undefined)
-    const { messages, waitMs, only } = this.#options
+    const { messages, waitMs, only, family } = this.#options
     const remarks: string[] = []
     if (isUnanswered) {
       const links = this.#readLinks()
@@ -127,7 +129,9 @@ export class MulticastSearch {
       if (from.length > 0) remarks.push(`${silence} from ${listed(from)}`)
       if (to.length > 0) remarks.push(`${silence} to ${listed(to)}`)
       if (all.length === 0)
-        remarks.push(`no interface for ${messages}: ${listed(missingInterface(links, only))}`)
+        remarks.push(
+          `no interface for ${messages}: ${listed(missingInterface(links, only, family))}`,
+        )
       if (from.length > 0 && links.isSeparate)
         remarks.push(
           'the handler has a network of its own, as in a Pod without hostNetwork: multicast of ' +
