@@ -1,18 +1,8 @@
 import type { Service } from '@akrijs/dns-sd'
 import { describe, expect, it } from 'vitest'
 import { serviceDevices } from './service-device.js'
+import { service } from './testing/service.js'
 
-const service = (more: Partial<Service> = {}): Service => ({
-  type: '_ipp._tcp',
-  name: 'Hall 1',
-  interface: 'eth0',
-  host: 'printer.local',
-  port: 631,
-  txt: new Map(),
-  addresses: ['192.0.2.7'],
-  sender: '192.0.2.7',
-  ...more,
-})
 const txt = (record: Readonly<Record<string, string>>) => new Map(Object.entries(record))
 const NO_FILTERS = { names: undefined, txt: [] }
 const devicesOf = (...services: Service[]) =>
@@ -62,27 +52,27 @@ describe('a service', () => {
     expect(device?.properties?.MDNS_ADDRESS).toBeUndefined()
   })
 
-  it('of a machine on two networks is one device with the addresses of both', () => {
-    const { devices, leftOut } = devicesOf(
-      service(),
-      service({ interface: 'eth1', addresses: ['198.51.100.7', '192.0.2.7'] }),
-    )
-    expect(devices).toHaveLength(1)
-    expect(devices[0]?.properties).toMatchObject({ MDNS_ADDRESSES: '192.0.2.7,198.51.100.7' })
+  it('that is heard on two interfaces of one network is one device', () => {
+    const addresses = ['192.0.2.7', '2001:db8::7']
+    const { devices, leftOut } = devicesOf(service(), service({ interface: 'eth1', addresses }))
+    expect(devices).toMatchObject([{ properties: { MDNS_ADDRESSES: '192.0.2.7,2001:db8::7' } }])
     expect(leftOut).toEqual([])
   })
 
-  it('is left out if another machine has its name on another network', () => {
-    const { devices, leftOut } = devicesOf(
-      service(),
-      service({ interface: 'eth1', host: 'other.local' }),
-    )
-    expect(devices).toMatchObject([{ properties: { MDNS_HOST: 'printer.local' } }])
+  it.each<[string, Partial<Service>]>([
+    ['another host', { host: 'other.local' }],
+    ['a host of the same name', { addresses: ['198.51.100.7'] }],
+  ])('is left out if %s announces its name on another network', (_, other) => {
+    const { devices, leftOut } = devicesOf(service(), service({ interface: 'eth1', ...other }))
+    expect(devices).toMatchObject([
+      { properties: { MDNS_HOST: 'printer.local', MDNS_ADDRESSES: '192.0.2.7' } },
+    ])
+    const { host = 'printer.local' } = other
     expect(leftOut).toEqual([
       {
         id: 'Hall 1._ipp._tcp',
         reason: 'same name on another network',
-        detail: 'other.local:631 on eth1, and printer.local:631 on eth0',
+        detail: `${host}:631 on eth1, and printer.local:631 on eth0`,
       },
     ])
   })

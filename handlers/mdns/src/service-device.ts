@@ -23,8 +23,7 @@ export function serviceDevices(
     const excluded = excludedBy(service, details)
     if (excluded !== undefined) leftOut.push({ id, ...excluded })
     else if (other === undefined) offered.set(id, service)
-    else if (other.host === service.host && other.port === service.port)
-      offered.set(id, withAddresses(other, service.addresses))
+    else if (isSameMachine(other, service)) offered.set(id, withAddresses(other, service.addresses))
     else leftOut.push({ id, ...secondOf(other, service) })
   }
   return { devices: [...offered].map(([id, service]) => deviceOf(id, service)), leftOut }
@@ -49,7 +48,15 @@ function excludedBy(
   )
 }
 
-/** A machine on several networks announces its services on each. */
+/**
+ * Whether a service was heard twice, as on two interfaces in one network. Host names are unique in
+ * a network only: machines with the name that their maker gave them can be on two networks.
+ */
+function isSameMachine(first: Service, { host, port, addresses }: Service): boolean {
+  const isSame = first.host === host && first.port === port
+  return isSame && addresses.some((address) => first.addresses.includes(address))
+}
+
 function withAddresses(service: Service, addresses: readonly string[]): Service {
   return { ...service, addresses: [...new Set([...service.addresses, ...addresses])] }
 }
