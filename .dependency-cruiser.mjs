@@ -4,7 +4,7 @@ const MAY_IMPORT = {
   runtime: [],
   sdk: ['proto', 'runtime'],
   'dns-sd': ['sdk'],
-  'handlers/[^/]+': ['sdk', 'dns-sd'],
+  'handlers/[^/]+': ['sdk', 'dns-sd', 'handlers/details-fields'],
   kube: ['runtime', 'proto'],
   api: ['runtime', 'sdk/src/handler', 'kube/src/objects'],
   agent: ['proto', 'runtime', 'sdk', 'kube', 'api'],
@@ -55,7 +55,7 @@ export default {
       name: `arrow-from-${from.replace('/[^/]+', '')}`,
       comment: `${from} may import ${allowed.length > 0 ? allowed.join(', ') : 'no other package'}`,
       severity: 'error',
-      from: { path: `^(${from})/`, pathNot: TESTS },
+      from: { path: `^(${from})(/|$)`, pathNot: TESTS },
       // $1 is the importing package itself.
       to: {
         path: `^(${ALL.join('|')})/`,

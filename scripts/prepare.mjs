@@ -188,6 +188,7 @@ function digestOf(workspace) {
     'tsconfig.json',
     'package-lock.json',
     'scripts/program-config.ts',
+    'handlers/details-fields.ts',
     ...folders,
   ])
     visit(entry)

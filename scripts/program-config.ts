@@ -53,3 +53,27 @@ export function programConfig(
     ...options,
   }
 }
+
+/**
+ * Builds a handler.
+ * @param bundled the packages that the bundle contains
+ */
+export function handlerConfig(
+  bundled: readonly string[],
+  { external = [], ...options }: Pick<Options, 'entry' | 'external'> = {},
+): Options {
+  return {
+    entry: ['src/index.ts'],
+    format: 'esm',
+    target: 'node20',
+    // Names and lines of this code are in stacks.
+    minify: false,
+    external: [/^@akrijs\/sdk/, ...external],
+    noExternal: [...bundled],
+    dts: process.env.AKRI_TYPES === '1',
+    esbuildOptions(esbuild) {
+      esbuild.conditions = ['akri-source', 'import', 'node', 'default']
+    },
+    ...options,
+  }
+}

@@ -1,4 +1,5 @@
 import { isIPv4 } from 'node:net'
+import { filterWarnings } from '../../details-fields.js'
 import type { OnvifDetails } from './details.js'
 import { cameraText } from './xml/camera-text.js'
 
@@ -48,8 +49,7 @@ export function detailsWarnings(details: OnvifDetails): DetailsWarning[] {
       warnings.push({ path, message: `${message}: it matches nothing` })
     const more = impossible.length - MAX_ITEMS
     if (more > 0) warnings.push({ path: field, message: `${more} more items match nothing` })
-    if (filter.items.length === 0 && filter.action !== 'Exclude')
-      warnings.push({ path: field, message: 'Include without items matches nothing' })
+    warnings.push(...filterWarnings(field, filter))
   }
   return warnings
 }

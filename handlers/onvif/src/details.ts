@@ -1,40 +1,10 @@
 import { X509Certificate } from 'node:crypto'
 import { isIP } from 'node:net'
-import { type FilterList, plainAddress, readNetwork } from '@akrijs/sdk/network'
+import { plainAddress } from '@akrijs/sdk/network'
 import * as z from 'zod'
+import { filterList, interfaceNames, network } from '../../details-fields.js'
 import { bareHardwareAddress } from './device/hardware-address.js'
 import { bareUuid } from './ws-discovery/index.js'
-
-/**
- * A filter. Without items it is absent: templates write a null, or an empty mapping.
- * @param spelling gives one spelling for all texts with the same meaning
- */
-function filterList(spelling: (text: string) => string = (text) => text) {
-  return z
-    .strictObject({
-      items: z.array(z.string().transform(spelling)).max(10_000).nullish(),
-      action: z
-        .enum(['Include', 'Exclude'])
-        .nullish()
-        .describe('Whether what matches an item is offered, or all else. Default: Include.'),
-    })
-    .nullish()
-    .transform((filter): FilterList | undefined =>
-      filter?.items == null
-        ? undefined
-        : { items: filter.items, action: filter.action ?? 'Include' },
-    )
-}
-
-const network = z.string().transform((text, context) => {
-  const result = readNetwork(text)
-  if (result !== undefined) return result
-  context.addIssue({
-    code: 'custom',
-    message: 'write a network, such as 192.168.1.0/24 or fd00::/8, or one address',
-  })
-  return z.NEVER
-})
 
 const address = z
   .string()
@@ -62,17 +32,10 @@ export const onvifDetails = z.strictObject({
     .max(256)
     .default([])
     .describe('Addresses that are probed directly: multicast does not pass a router.'),
-  interfaces: z
-    .array(
-      z.string().regex(/^[^\s/]{1,15}$/, 'write the name of a network interface, such as eth0'),
-    )
-    .min(1)
-    .max(64)
-    .optional()
-    .describe(
-      'Names of the network interfaces to probe on. Default: all but the loopback interface and ' +
-        'those of container networks.',
-    ),
+  interfaces: interfaceNames.describe(
+    'Names of the network interfaces to probe on. Default: all but the loopback interface and ' +
+      'those of container networks.',
+  ),
   allowedNetworks: z
     .array(network)
     .max(256)

@@ -1,5 +1,5 @@
-import { type FilterList, readNetwork } from '@akrijs/sdk/network'
 import * as z from 'zod'
+import { filterList, filterWarnings, network } from '../../details-fields.js'
 import { endpointUrlProblem, readEndpointUrl } from './endpoint-url.js'
 
 /** The default address of a discovery server, and of a server without one. */
@@ -34,16 +34,6 @@ const standard = z
     return { discoveryUrls, ignoredUrls }
   })
 
-const network = z.string().transform((text, context) => {
-  const read = readNetwork(text)
-  if (read !== undefined) return read
-  context.addIssue({
-    code: 'custom',
-    message: 'this is not a network; write an address or a range, such as 192.168.1.0/24',
-  })
-  return z.NEVER
-})
-
 const method = z
   .strictObject({
     standard: standard.optional().describe('FindServers at the URLs of the details.'),
@@ -53,20 +43,6 @@ const method = z
     message: 'name one method: standard or mdns',
   })
 
-/** A filter. Without items it is absent: templates write a null, or an empty mapping. */
-const applicationNames = z
-  .strictObject({
-    items: z.array(z.string()).max(10_000).nullish(),
-    action: z
-      .enum(['Include', 'Exclude'])
-      .nullish()
-      .describe('Whether what matches an item is offered, or all else. Default: Include.'),
-  })
-  .nullish()
-  .transform((filter): FilterList | undefined =>
-    filter?.items == null ? undefined : { items: filter.items, action: filter.action ?? 'Include' },
-  )
-
 /** `discoveryDetails` of the OPC UA handler. */
 export const opcuaDetails = z.strictObject({
   opcuaDiscoveryMethod: method.meta({
@@ -74,7 +50,7 @@ export const opcuaDetails = z.strictObject({
     minProperties: 1,
     maxProperties: 1,
   }),
-  applicationNames: applicationNames.describe('A filter by application name.'),
+  applicationNames: filterList().describe('A filter by application name.'),
   allowedNetworks: z
     .array(network)
     .max(1000)
@@ -107,13 +83,5 @@ export function detailsWarnings({ applicationNames, opcuaDiscoveryMethod }: Opcu
     path: `opcuaDiscoveryMethod.standard.discoveryUrls[${index}]`,
     message: problem,
   }))
-  return includesNothing(applicationNames)
-    ? [...warnings, { path: 'applicationNames', message: INCLUDES_NOTHING }]
-    : warnings
-}
-
-export const INCLUDES_NOTHING = 'Include without items matches nothing'
-
-export function includesNothing(filter: FilterList | undefined): boolean {
-  return filter !== undefined && filter.action !== 'Exclude' && filter.items.length === 0
+  return [...warnings, ...filterWarnings('applicationNames', applicationNames)]
 }

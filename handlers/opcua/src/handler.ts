@@ -7,7 +7,8 @@ import {
   type Network,
   type ResolveHostName,
 } from '@akrijs/sdk/network'
-import { detailsWarnings, INCLUDES_NOTHING, includesNothing, opcuaDetails } from './details.js'
+import { filterWarnings } from '../../details-fields.js'
+import { detailsWarnings, opcuaDetails } from './details.js'
 import { shownUrl } from './endpoint-url.js'
 import { findServersMethod } from './find-servers/find-servers-method.js'
 import { mdnsMethod } from './mdns/mdns-method.js'
@@ -51,8 +52,8 @@ export function createOpcuaHandler({
     async *discover({ details, properties, signal, log, leaveOut, reportProblem, remark }) {
       const hostNames = new HostNames({ clock, signal }, { resolve: options.resolve })
       const { allowedNetworks, applicationNames } = details
-      if (includesNothing(applicationNames))
-        log.warn({ field: 'applicationNames', problem: INCLUDES_NOTHING }, 'details questionable')
+      for (const { path, message } of filterWarnings('applicationNames', applicationNames))
+        log.warn({ field: path, problem: message }, 'details questionable')
       const reach = new Reach({ allowedNetworks, hostNames, ownNetworks: options.ownNetworks })
       const descriptions = new ServerDescriptions({ reach, clock, log, timeouts: options.timeouts })
       const sessions = details.serverDetails

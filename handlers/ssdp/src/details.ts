@@ -1,5 +1,5 @@
-import type { FilterList } from '@akrijs/sdk/network'
 import * as z from 'zod'
+import { filterList, interfaceNames } from '../../details-fields.js'
 
 /** `discoveryDetails` of the SSDP handler. */
 export const ssdpDetails = z.strictObject({
@@ -20,35 +20,13 @@ export const ssdpDetails = z.strictObject({
       'Search targets: types of devices and services. upnp:rootdevice finds each device, ' +
         'ssdp:all its parts too.',
     ),
-  uuids: z
-    .strictObject({
-      items: z
-        .array(z.string().transform((text) => text.toLowerCase().replace(/^uuid:/, '')))
-        .max(10_000)
-        .nullish(),
-      action: z
-        .enum(['Include', 'Exclude'])
-        .nullish()
-        .describe('Whether what matches an item is offered, or all else. Default: Include.'),
-    })
-    .nullish()
-    .transform((filter): FilterList | undefined =>
-      filter?.items == null
-        ? undefined
-        : { items: filter.items, action: filter.action ?? 'Include' },
-    )
-    .describe('A filter by UUID.'),
-  interfaces: z
-    .array(
-      z.string().regex(/^[^\s/]{1,15}$/, 'write the name of a network interface, such as eth0'),
-    )
-    .min(1)
-    .max(64)
-    .optional()
-    .describe(
-      'Names of the network interfaces to search on. Default: all but the loopback interface and ' +
-        'those of container networks.',
-    ),
+  uuids: filterList((text) => text.toLowerCase().replace(/^uuid:/, '')).describe(
+    'A filter by UUID.',
+  ),
+  interfaces: interfaceNames.describe(
+    'Names of the network interfaces to search on. Default: all but the loopback interface and ' +
+      'those of container networks.',
+  ),
 })
 
 export type SsdpDetails = z.infer<typeof ssdpDetails>
