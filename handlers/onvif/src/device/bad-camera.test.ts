@@ -1,5 +1,8 @@
 import { getEventListeners } from 'node:events'
+import { AkriError } from '@akrijs/sdk'
 import { describe, expect, it } from 'vitest'
+import type { Credential } from '../credentials.js'
+import { unanswered } from '../discovery/left-out-cameras.js'
 import { NetworkPolicy } from '../network-policy.js'
 import { DeviceService } from '../testing/device-service.js'
 import {
@@ -9,20 +12,42 @@ import {
   policy,
   query,
 } from '../testing/internal/camera-query.js'
+import type { Misbehaviour } from '../testing/misbehaviour.js'
 
 describe('a device with faults', () => {
   const NEVER_ENDING: readonly string[] = ['silence', 'byte-by-byte', 'endless-hope']
   const patience = (how: string, ms: number) =>
     NEVER_ENDING.includes(how) ? { requestTimeoutMs: ms } : {}
 
-  const BAD = [
-    ['silence', 'AKRI_ERR_ONVIF_UNREACHABLE', 'it took longer than 400 ms'],
-    ['byte-by-byte', 'AKRI_ERR_ONVIF_UNREACHABLE', 'it took longer than 400 ms'],
-    ['endless-hope', 'AKRI_ERR_ONVIF_UNREACHABLE', 'http://127.0.0.1'],
+  const page = (status: number): Misbehaviour => ({
+    answer: (response) => response.writeHead(status).end('<p>no'),
+  })
+  const raw = (head: string): Misbehaviour => ({
+    answer: ({ socket }, correct) => socket?.end(`${head}\r\n\r\n${correct}`),
+  })
+  const failureOf = (facts: Promise<unknown>): Promise<AkriError> =>
+    facts.then(
+      () => expect.fail('the camera has answered'),
+      (error) => (AkriError.is(error) ? error : expect.fail(String(error))),
+    )
+  /** Why the handler does not offer a camera. */
+  const reasonOf = (error: AkriError) =>
+    unanswered('', '127.0.0.1', new Map([['http://127.0.0.1/', error]])).reason
+
+  type Bad = [Extract<Misbehaviour, string>, code: string, message: string, reason?: string]
+  const BAD: readonly Bad[] = [
+    ['silence', 'AKRI_ERR_ONVIF_UNREACHABLE', 'it took longer than 400 ms', 'no answer in time'],
+    [
+      'byte-by-byte',
+      'AKRI_ERR_ONVIF_UNREACHABLE',
+      'it took longer than 400 ms',
+      'no answer in time',
+    ],
+    ['endless-hope', 'AKRI_ERR_ONVIF_UNREACHABLE', 'http://127.0.0.1', expect.any(String)],
     ['endless-body', 'AKRI_ERR_ONVIF_UNREACHABLE', 'more than 1048576 bytes'],
     ['endless-headers', 'AKRI_ERR_ONVIF_UNREACHABLE', 'Header overflow'],
-    ['closed-connection', 'AKRI_ERR_ONVIF_UNREACHABLE', 'socket hang up'],
-    ['half-a-reply', 'AKRI_ERR_ONVIF_UNREACHABLE', 'aborted'],
+    ['closed-connection', 'AKRI_ERR_ONVIF_UNREACHABLE', 'socket hang up', 'connection closed'],
+    ['half-a-reply', 'AKRI_ERR_ONVIF_UNREACHABLE', 'aborted', 'connection closed'],
     ['no-http', 'AKRI_ERR_ONVIF_UNREACHABLE', 'the header of the answer is not HTTP: Expected'],
     ['other-protocol', 'AKRI_ERR_ONVIF_UNREACHABLE', 'another protocol'],
     ['empty', 'AKRI_ERR_ONVIF_XML', 'GetSystemDateAndTime'],
@@ -39,32 +64,31 @@ describe('a device with faults', () => {
     ['two-different-lengths', 'AKRI_ERR_ONVIF_UNREACHABLE', 'Duplicate Content-Length'],
     ['unknown-charset', 'AKRI_ERR_ONVIF_XML', 'martian'],
     ['other-response', 'AKRI_ERR_ONVIF_REPLY', 'no GetSystemDateAndTimeResponse'],
-    ['server-error', 'AKRI_ERR_ONVIF_REPLY', 'HTTP status 500'],
-    ['basic-challenge', 'AKRI_ERR_ONVIF_NOT_AUTHORIZED', 'HTTP status 401'],
-  ] as const
+    ['server-error', 'AKRI_ERR_ONVIF_REPLY', 'HTTP status 500', 'HTTP status 500'],
+    ['basic-challenge', 'AKRI_ERR_ONVIF_NOT_AUTHORIZED', 'HTTP status 401', 'HTTP status 401'],
+  ]
 
   it.each(BAD)(
     'D2 is reported as an error in time, and leaves no connection: %s',
-    async (how, code, message) => {
+    async (how, code, message, reason = 'no answer of a camera') => {
       await using camera = await DeviceService.start()
       camera.misbehave(how)
       const { signal } = new AbortController()
       const started = performance.now()
-      await expect(query(camera.url, { ...patience(how, 400), signal })).rejects.toMatchObject({
-        code,
-        message: expect.stringContaining(message),
-      })
+      const error = await failureOf(query(camera.url, { ...patience(how, 400), signal }))
+      expect([error.code, error.message]).toEqual([code, expect.stringContaining(message)])
+      expect(reasonOf(error)).toEqual(reason)
       expect(performance.now() - started).toBeLessThan(20_000)
       expect(getEventListeners(signal, 'abort')).toEqual([])
       await expect.poll(() => camera.connections()).toBe(0)
     },
   )
 
-  it.each([
+  it.each<Bad>([
     ...BAD,
     ['fault', 'AKRI_ERR_ONVIF_FAULT', ''],
     ['fault-of-soap-1.1', 'AKRI_ERR_ONVIF_NOT_AUTHORIZED', ''],
-  ] as const)('D2 is still a camera if only one call fails: %s', async (how, code) => {
+  ])('D2 is still a camera if only one call fails: %s', async (how, code) => {
     await using camera = await DeviceService.start({ credential })
     camera.misbehave(how, ['GetNetworkInterfaces'])
     // The requests with an answer need some time.
@@ -97,7 +121,7 @@ describe('a device with faults', () => {
     },
   )
 
-  it.each([
+  it.each<Misbehaviour>([
     'naive-http',
     'two-lengths',
     'junk-after',
@@ -106,7 +130,9 @@ describe('a device with faults', () => {
     'multipart',
     'zeros-after',
     'white-space-before',
-  ] as const)('D2 is read with loose HTTP: %s', async (how) => {
+    raw('HTTP/1.0 200 OK'),
+    raw('HTTP/1.1 200 OK\r\nConnection: close'),
+  ])('D2 is read with loose HTTP: %s', async (how) => {
     await using camera = await DeviceService.start()
     camera.misbehave(how)
     expect(await query(camera.url)).toMatchObject({ ...INFORMATION, ...NETWORK })
@@ -120,6 +146,22 @@ describe('a device with faults', () => {
       expect(await query(camera.url)).toMatchObject({ model: 'Simulated camera é' })
     },
   )
+
+  it.each<[string, Credential | undefined, Misbehaviour | undefined]>([
+    ['HTTP status 404', undefined, page(404)],
+    ['HTTP status 403', undefined, page(403)],
+    ['HTTP status 503', undefined, page(503)],
+    ['HTTP status 307', undefined, { redirect: 'http://127.0.0.1/' }],
+    ['busy', credential, page(503)],
+    ['credential refused', credential, 'basic-challenge'],
+    ['credential refused', { ...credential, password: 'wrong' }, undefined],
+  ])('D2 has the reason why it is not offered: %s', async (reason, as, how) => {
+    await using camera = await DeviceService.start({
+      ...(as && { credential, openOperations: [], authentication: ['http-digest'] }),
+    })
+    camera.misbehave(how)
+    expect(reasonOf(await failureOf(query(camera.url, { ...(as && { as }) })))).toBe(reason)
+  })
 
   it('is not followed when it redirects', async () => {
     await using elsewhere = await DeviceService.start()

@@ -76,10 +76,13 @@ describe('a camera that does not tell its time', () => {
     expect(await query(camera.url, { as: wrong })).toEqual({ authentication: 'refused' })
   })
 
-  it('is a camera if it answers each call by a fault', async () => {
+  it.each([
+    ['fault', 'none'],
+    ['fault-of-soap-1.1', 'required'],
+  ] as const)('is a camera if it answers each call by a %s', async (fault, authentication) => {
     await using camera = await DeviceService.start()
-    camera.misbehave('fault')
-    expect(await query(camera.url)).toEqual({ authentication: 'none' })
+    camera.misbehave(fault)
+    expect(await query(camera.url)).toEqual({ authentication })
   })
 
   it('is a camera if it answers GetServices only', async () => {

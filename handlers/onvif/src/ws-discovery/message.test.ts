@@ -173,6 +173,14 @@ describe('messages of WS-Discovery', () => {
     ])
   })
 
+  it.each([
+    ['7', 7],
+    ['now', undefined],
+  ])('have a version of the metadata only if it is a number: %s', (text, metadataVersion) => {
+    const version = `<MetadataVersion>${text}</MetadataVersion>`
+    expect(matchesOf(answer(match(version)))).toMatchObject([{ metadataVersion }])
+  })
+
   it('are decoded up to the limits', () => {
     const many = (name: string) =>
       `<${name}>${Array.from({ length: 300 }, (_, n) => `http://a/${n}`).join(' ')}</${name}>`
