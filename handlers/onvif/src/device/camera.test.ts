@@ -10,8 +10,6 @@ import {
 } from '../testing/internal/camera-query.js'
 import type { Misbehaviour } from '../testing/misbehaviour.js'
 
-const wrong = { username: 'operator', password: 'hunter2' }
-
 describe('a camera', () => {
   it('tells its facts, with one request for each', async () => {
     await using camera = await DeviceService.start()
@@ -152,39 +150,6 @@ describe('a camera', () => {
     }
   })
 
-  it('that requires a credential is read without one', async () => {
-    for (const authentication of ['username-token', 'http-digest'] as const) {
-      await using camera = await DeviceService.start({
-        credential,
-        authentication: [authentication],
-      })
-      expect(await query(camera.url)).toEqual({ authentication: 'required' })
-      expect(await query(camera.url, { options: { mediaProfiles: true } })).toEqual({
-        authentication: 'required',
-      })
-    }
-  })
-
-  it('that refuses a credential gets it once only: no user is locked out', async () => {
-    for (const [authentication, tries] of [
-      ['username-token', 1],
-      ['http-digest', 1],
-    ] as const) {
-      await using camera = await DeviceService.start({
-        credential,
-        authentication: [authentication],
-      })
-      expect(await query(camera.url, { as: wrong })).toEqual({ authentication: 'refused' })
-      const kinds = camera.requests.filter(({ headers, body }) =>
-        authentication === 'username-token'
-          ? body.includes('UsernameToken')
-          : headers.authorization !== undefined,
-      )
-      expect(kinds.length).toBe(tries)
-      expectNoPassword(camera, wrong)
-    }
-  })
-
   it('that asks for the plain password does not get it', async () => {
     await using camera = await DeviceService.start({ credential })
     camera.misbehave('basic-challenge', ['GetDeviceInformation'])
@@ -193,17 +158,5 @@ describe('a camera', () => {
       false,
     )
     expectNoPassword(camera, credential)
-  })
-
-  it('whose user lacks rights tells the other facts', async () => {
-    await using camera = await DeviceService.start({ credential })
-    camera.misbehave('fault-of-soap-1.1', ['GetNetworkInterfaces'])
-    const facts = await query(camera.url, { as: credential })
-    expect(facts).toMatchObject({
-      authentication: 'accepted',
-      ...INFORMATION,
-      scopes: expect.any(Array),
-    })
-    expect(facts.ipAddress).toBeUndefined()
   })
 })

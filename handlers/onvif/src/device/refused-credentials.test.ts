@@ -244,15 +244,6 @@ describe('a credential that a camera refuses', () => {
     expect(await query(camera.url)).toEqual({ authentication: 'required' })
   })
 
-  it('is not refused by a camera that lacks an operation', async () => {
-    await using camera = await DeviceService.start({ credential })
-    camera.misbehave('fault', ['GetDeviceInformation'])
-    expect(await query(camera.url, { as: credential })).toMatchObject({
-      authentication: 'accepted',
-      ipAddress: '127.0.0.1',
-    })
-  })
-
   describe('by a camera that is too busy to check it', () => {
     const forMs = 600_000
     const busy = (status: number, body = '<p>starting'): Misbehaviour => ({
