@@ -36,13 +36,15 @@ export function packageFiles(folder) {
 /**
  * What belongs to an image, by file name.
  * @param {string} [image] as in image-contents.mjs @default the image with all programs
+ * @param {string} [title] the name of an image that is built on it
+ * @param {readonly import('./shipped/parts.mjs').Part[]} [added] the npm packages in its layer
  */
-export function imageFiles(image) {
+export function imageFiles(image, title, added) {
   const { name, programs, packages } = imageContents(image)
   return {
     LICENSE: `${ownLicense()}\n`,
     [NOTICES]: noticesText(`The image ${name}`, imageParts(programs, packages)),
-    [BILL]: json(imageBill(name, programs, packages)),
+    [BILL]: json(imageBill(title ?? name, programs, packages, added)),
   }
 }
 

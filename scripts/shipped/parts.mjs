@@ -53,7 +53,8 @@ const WITH_DECLARATIONS = ['sdk']
 /** The package whose headers the addon of a package is compiled with. */
 const ADDON_HEADERS = 'node_modules/node-api-headers'
 
-const LICENSE_FILE = /^(un)?licen[cs]e|^copying|^notice/i
+/** Names of files with a licence or a notice. */
+export const LICENSE_FILE = /^(un)?licen[cs]e|^copying|^notice/i
 
 export class ShippedError extends Error {}
 
@@ -166,7 +167,7 @@ export function readNpmPart(directory) {
   const repository = manifest.repository?.url ?? manifest.repository ?? manifest.homepage
   const url = webAddress(repository)
   return {
-    ref: `pkg:npm/${name.replace('@', '%40')}@${version}`,
+    ref: npmRef(name, version),
     name,
     version,
     license,
@@ -175,6 +176,10 @@ export function readNpmPart(directory) {
     ...integrityOf(directory),
     needs: [],
   }
+}
+
+export function npmRef(name, version) {
+  return `pkg:npm/${name.replace('@', '%40')}${version === undefined ? '' : `@${version}`}`
 }
 
 /** A package may lack a file with its licence: then the text is in scripts/shipped/licenses. */

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { manifestOf, root } from '../workspaces.mjs'
-import { addonsOf, mergedParts, partsOf, ShippedError } from './parts.mjs'
+import { addonsOf, mergedParts, npmRef, partsOf, ShippedError } from './parts.mjs'
 
 /**
  * @typedef {object} Bill
@@ -139,10 +139,6 @@ function npmComponent(fullName, version, description) {
     ...(description === undefined ? {} : { description }),
     purl: ref,
   }
-}
-
-function npmRef(name, version) {
-  return `pkg:npm/${name.replace('@', '%40')}${version === undefined ? '' : `@${version}`}`
 }
 
 /** @param {import('./parts.mjs').Part} part */

@@ -1,7 +1,7 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { chmod, chown, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { chmod, chown, mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { SimulatedCamera } from '@akrijs/handler-onvif/testing'
@@ -11,7 +11,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { SecuredServer } from '../../handlers/opcua/test-peers/secured-server.js'
 import { SimulatedServer } from '../../handlers/opcua/test-peers/simulated-server.js'
 import { describeUnless } from '../support/unless.js'
-import { imageTree, opcuaClientLayer, opcuaClientTree } from './trees.js'
+import { imageTree, imageTrees, opcuaClientTree } from './trees.js'
 
 const built = existsSync(path.join(import.meta.dirname, '../../agent/dist/akri-agent.js'))
 /** A user and group of a handler's container. */
@@ -28,7 +28,7 @@ describeUnless(built ? [] : ['npm run build'], "the tree of the agent's image", 
 
   beforeAll(async () => {
     directory = await mkdtemp(path.join(os.tmpdir(), 'akri-tree-'))
-    app = path.join(directory, 'a/app')
+    app = path.join(directory, 'a/all/app')
     output = await imageTree(path.join(directory, 'a'))
   })
 
@@ -42,7 +42,9 @@ describeUnless(built ? [] : ['npm run build'], "the tree of the agent's image", 
   })
 
   it('is not written into a directory with other content', async () => {
-    await expect(imageTree(directory)).rejects.toThrow('holds other things')
+    const other = path.join(directory, 'other')
+    await mkdir(path.join(other, 'all/thing'), { recursive: true })
+    await expect(imageTree(other)).rejects.toThrow('holds other things')
   })
 
   it('holds the programs and nothing else', async () => {
@@ -150,7 +152,7 @@ describeUnless(built ? [] : ['npm run build'], "the tree of the agent's image", 
     const args = [program, '@akrijs/handler-opcua', '--directory', simulated.directory]
     // As in its Pod, the handler can write nowhere.
     const handler = spawn(process.execPath, args, {
-      cwd: path.join(image, 'app'),
+      cwd: path.join(image, 'all/app'),
       env: { HOME: '/nonexistent', TMPDIR: '/nonexistent' },
       stdio: ['ignore', 'ignore', 'inherit'],
     })
@@ -178,17 +180,18 @@ describeUnless(built ? [] : ['npm run build'], "the tree of the agent's image", 
 
   it('has an optional layer that is always the same, with its licences and bill', async () => {
     const outputs = await Promise.all(
-      ['l1', 'l2'].map((name) => opcuaClientLayer(path.join(directory, name))),
+      ['l1', 'l2'].map((name) => imageTrees(path.join(directory, name), 'with-opcua-client')),
     )
     const [one, two] = outputs.map((text) => /sha256:[0-9a-f]{64}$/m.exec(text)?.[0])
     expect(one).toBeDefined()
     expect(two).toBe(one)
-    const layer = path.join(directory, 'l1/app')
-    const { components }: { components: { name: string; licenses?: unknown }[] } = JSON.parse(
+    const layer = path.join(directory, 'l1/with-opcua-client/app')
+    const { components }: { components: { purl?: string }[] } = JSON.parse(
       await readFile(path.join(layer, 'sbom.cdx.json'), 'utf8'),
     )
-    const names = components.map(({ name }) => name)
-    expect(names).toEqual(expect.arrayContaining(['pino', 'node-opcua-client', 'asn1js']))
+    const purls = components.map(({ purl }) => purl)
+    // The programs are in the layer below.
+    expect(purls).toContainEqual(expect.stringMatching(/^pkg:npm\/pino@/))
     const files = await readdir(layer, { recursive: true })
     expect(files.filter((file) => /\.(d\.ts|map)$/.test(file))).toEqual([])
     const packages = files.filter((file) =>
@@ -196,6 +199,8 @@ describeUnless(built ? [] : ['npm run build'], "the tree of the agent's image", 
     )
     expect(packages.length).toBeGreaterThan(100)
     for (const file of packages) {
+      const { name, version } = JSON.parse(await readFile(path.join(layer, file), 'utf8'))
+      expect(purls).toContain(`pkg:npm/${name.replace('@', '%40')}@${version}`)
       const inside = await readdir(path.join(layer, path.dirname(file)))
       expect([file, inside.some((name) => /^(un)?licen[cs]e|^readme/i.test(name))]).toEqual([
         file,

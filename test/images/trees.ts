@@ -5,24 +5,24 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 
 const run = promisify(execFile)
-const scripts = path.join(import.meta.dirname, '../../scripts')
+const script = path.join(import.meta.dirname, '../../scripts/image-trees.mjs')
 
-/** Writes the content of the image to a directory. @returns text with its digest */
-export async function imageTree(directory: string): Promise<string> {
-  return (await run(process.execPath, [path.join(scripts, 'image-tree.mjs'), directory])).stdout
+/** Writes the content of images to `directory/TARGET/app`. @returns text with a digest for each */
+export async function imageTrees(directory: string, ...targets: string[]): Promise<string> {
+  return (await run(process.execPath, [script, directory, ...targets])).stdout
 }
 
-/** The layer with the client of node-opcua, as `imageTree`. */
-export async function opcuaClientLayer(directory: string): Promise<string> {
-  const script = path.join(scripts, 'opcua-client-tree.mjs')
-  return (await run(process.execPath, [script, directory])).stdout
+/** The image with all programs, in `directory/all/app`. */
+export function imageTree(directory: string): Promise<string> {
+  return imageTrees(directory, 'all')
 }
 
-/** The tree of the image with the client of node-opcua, in a layer above the other programs. */
+/** The same with the client of node-opcua, whose layer is above the other programs. */
 export async function opcuaClientTree(directory: string): Promise<string> {
-  const layer = `${directory}-layer`
-  const outputs = [await imageTree(directory), await opcuaClientLayer(layer)]
-  await cp(path.join(layer, 'app'), path.join(directory, 'app'), { recursive: true })
-  const both = createHash('sha256').update(outputs.join('')).digest('hex')
-  return `sha256:${both}`
+  const output = await imageTrees(directory, 'all', 'with-opcua-client')
+  const layer = path.join(directory, 'with-opcua-client/app')
+  await cp(layer, path.join(directory, 'all/app'), { recursive: true })
+  // Without the names of directories.
+  const digests = output.match(/sha256:\w+/g)?.join('') ?? ''
+  return `sha256:${createHash('sha256').update(digests).digest('hex')}`
 }

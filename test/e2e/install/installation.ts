@@ -112,7 +112,7 @@ export async function provideImage(
     await run(path.join(kubeTools, 'kube-node-image'), [
       image,
       archive,
-      path.join(directory, 'tree/app'),
+      path.join(directory, 'tree/all/app'),
       ...command,
     ])
     await Promise.all(
