@@ -1,7 +1,5 @@
 // What an agent, a controller and a webhook cost on a real Kubernetes: memory, CPU and requests.
 
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
 import { Agent, request } from 'node:https'
 import path from 'node:path'
@@ -19,6 +17,7 @@ import { HostWebhook } from '../../test/e2e/webhook/host-webhook.js'
 import { AuditLog } from './audit-log.js'
 import { BarePlugin } from './bare-plugin.js'
 import { type Memory, memoryOf } from './memory.mjs'
+import { nodeAlone } from './node-alone.mjs'
 import { type Figure, percentile, printRows } from './table.mjs'
 
 const NODE = NODE_1
@@ -83,7 +82,7 @@ async function measureMemory(world: World, agent: NodeAgent): Promise<Figure[]> 
   const rows = [['devices', 'RSS MB', 'PSS MB', 'not shared MB', 'dirty MB']]
   const row = (name: string, { resident, proportional, unshared, dirty }: Memory) =>
     rows.push([name, ...[resident, proportional, unshared, dirty].map((value) => value.toFixed(0))])
-  row('Node alone', await memoryOfNodeAlone())
+  row('Node alone', (await nodeAlone()).memory)
   for (const [count, budget, existing] of [
     [0, 20, 11],
     [100, 25, 19],
@@ -309,16 +308,6 @@ async function applyDevices(world: World, count: number): Promise<void> {
     async () => equal(await world.allocatable(NODE, 'akri.sh/bench'), count),
     300_000,
   )
-}
-
-/** The memory of a program of Node.js that does nothing. */
-async function memoryOfNodeAlone(): Promise<Memory> {
-  const child = spawn(process.execPath, ['-e', 'console.log(0); setInterval(() => {}, 1e6)'])
-  await once(child.stdout, 'data')
-  const memory = memoryOf(child.pid)
-  child.kill()
-  await once(child, 'exit')
-  return memory
 }
 
 /** The time on a processor since the start of the process, in steps of 10 ms or finer. */

@@ -1,6 +1,5 @@
 // `npm run bench`: each figure with its budget and its ratio to the peer. Fails if a figure exceeds
 // its budget.
-import * as agentProcess from './agent-process.mjs'
 import * as handlerProcesses from './handler-processes.mjs'
 import { loadTypeScript } from './load-typescript.mjs'
 import * as plugToList from './plug-to-list.mjs'
@@ -21,7 +20,6 @@ const all = {
   plug: {
     measure: async () => [...(await plugToList.measure()), ...(await plugToNode.measure())],
   },
-  process: agentProcess,
   handlers: handlerProcesses,
   sdk: sdkSize,
   onvif,

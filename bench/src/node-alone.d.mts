@@ -1,5 +1,3 @@
-import type { Figure } from './table.mjs'
+import type { Memory } from './memory.mjs'
 
-export function nodeAlone(
-  flags?: readonly string[],
-): Promise<Record<'start' | 'memory', NonNullable<Figure['peer']>>>
+export function nodeAlone(): Promise<{ readonly startMs: number; readonly memory: Memory }>
