@@ -2,8 +2,8 @@
 // --demo it runs among simulated cameras and OPC UA servers. All other arguments go to `akri run`.
 import { spawnSync } from 'node:child_process'
 import path from 'node:path'
+import { stateDirectory } from '../cli/src/state-directory.mjs'
 import { runningAgent } from '../standalone/src/state/running-agent.mjs'
-import { stateDirectory } from './state-directory.mjs'
 import { takenByNpm } from './taken-by-npm.mjs'
 import { root } from './workspaces.mjs'
 

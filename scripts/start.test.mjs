@@ -31,9 +31,9 @@ const needsRoot = isRoot ? '' : ' (needs root)'
 const SCRIPTS = [
   'scripts/prepare.mjs',
   'scripts/start.mjs',
-  'scripts/state-directory.mjs',
   'scripts/taken-by-npm.mjs',
   'scripts/workspaces.mjs',
+  'cli/src/state-directory.mjs',
   'runtime/src/errors/write-problem.mjs',
   'standalone/src/state/running-agent.mjs',
 ]

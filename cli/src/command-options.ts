@@ -11,7 +11,7 @@ import {
 } from '@akrijs/runtime/program'
 import { handlerOption, handlerVariablesOption } from '@akrijs/sdk/handler-options'
 import { BUILT_IN_HANDLERS } from './built-in-handlers.js'
-import { defaultStateDirectory } from './places.js'
+import { defaultStateDirectory } from './state-directory.mjs'
 import { COLOR_CHOICES } from './view/colors.js'
 
 // The options of the commands of `akri`. The flags and the docs come from here.

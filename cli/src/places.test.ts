@@ -2,13 +2,8 @@ import { mkdir, mkdtemp, rm, symlink } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import {
-  controlSocket,
-  defaultStateDirectory,
-  removeSocketsLink,
-  socketDirectory,
-  writeSocketsLink,
-} from './places.js'
+import { controlSocket, removeSocketsLink, socketDirectory, writeSocketsLink } from './places.js'
+import { defaultStateDirectory } from './state-directory.mjs'
 
 async function temporary(): Promise<string> {
   const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-places-'))

@@ -10,37 +10,7 @@ const LONGEST_SOCKET = 60
 /** A link in the state directory, if the sockets are in another directory. */
 const SOCKETS_LINK = 'sockets'
 
-/**
- * The state directory: AKRI_STATE_DIRECTORY, /var/lib/akri-standalone for root, else by XDG. Empty
- * if the user has no home directory.
- */
-export function defaultStateDirectory(
-  environment: Readonly<Record<string, string | undefined>> = process.env,
-  { user, home }: Account = { user: process.getuid?.(), home: homeDirectory() },
-): string {
-  if (environment.AKRI_STATE_DIRECTORY) return path.resolve(environment.AKRI_STATE_DIRECTORY)
-  if (user === 0) return '/var/lib/akri-standalone'
-  const { XDG_STATE_HOME: state = '' } = environment
-  // The specification of XDG ignores relative paths.
-  if (path.isAbsolute(state)) return path.join(state, 'akri')
-  return path.isAbsolute(home) ? path.join(home, '.local/state/akri') : ''
-}
-
-interface Account {
-  readonly user: number | undefined
-  readonly home: string
-}
-
-/** Empty for a user with neither HOME nor an entry in /etc/passwd, as in a container. */
-function homeDirectory(): string {
-  try {
-    return os.homedir()
-  } catch {
-    return ''
-  }
-}
-
-/** @throws InvalidOptionError if {@link defaultStateDirectory} has found none */
+/** @throws InvalidOptionError if `defaultStateDirectory` has found none */
 export function requireStateDirectory(stateDirectory: string): void {
   if (stateDirectory === '')
     throw new InvalidOptionError(

@@ -1,9 +1,12 @@
-// The pictures of the simulated cameras: a JPEG (ITU-T T.81, baseline) of blocks of 8 x 8 pixels.
-// Each block has one shade of grey, so that its first coefficient is all that it needs.
+// The pictures of the simulated cameras: squares of one shade of grey, as a JPEG.
+import { encode } from 'jpeg-js'
 
-/** In blocks. */
+/** In squares. */
 const WIDTH = 80
 const HEIGHT = 45
+/** The side of a square in pixels: a block of JPEG has the same, so its edges stay sharp. */
+const SCALE = 8
+const QUALITY = 80
 const LINE_HEIGHT = 11
 /** A letter is 5 columns wide. Of each column the lowest bit is at the top. */
 const LETTERS = new Map(
@@ -57,40 +60,10 @@ function write(shades, text, top) {
 }
 
 function jpeg(shades) {
-  const segment = (marker, ...bytes) =>
-    Buffer.from([0xff, marker, (bytes.length + 2) >> 8, (bytes.length + 2) & 0xff, ...bytes])
-  const size = (blocks) => [(blocks * 8) >> 8, (blocks * 8) & 0xff]
-  // Lengths of the codes: nine of 4 bits for the differences, one of 1 bit for the end of a block.
-  const differences = [0, 0, 0, 9, ...Array(12).fill(0), 0, 1, 2, 3, 4, 5, 6, 7, 8]
-  const blockEnd = [1, ...Array(15).fill(0), 0]
-  return Buffer.concat([
-    Buffer.from([0xff, 0xd8]),
-    segment(0xe0, ...Buffer.from('JFIF\0'), 1, 1, 0, 0, 1, 0, 1, 0, 0),
-    // The first coefficient is eight times the shade.
-    segment(0xdb, 0, ...Array(64).fill(8)),
-    segment(0xc0, 8, ...size(HEIGHT), ...size(WIDTH), 1, 1, 0x11, 0),
-    segment(0xc4, 0x00, ...differences),
-    segment(0xc4, 0x10, ...blockEnd),
-    segment(0xda, 1, 1, 0x00, 0, 63, 0),
-    codes(shades),
-    Buffer.from([0xff, 0xd9]),
-  ])
-}
-
-/** For each block, the difference to the block before: its number of bits, and these bits. */
-function codes(shades) {
-  let bits = ''
-  let last = 128
-  for (const shade of shades) {
-    const difference = shade - last
-    const length = Math.abs(difference).toString(2).length * Math.abs(Math.sign(difference))
-    const code = difference > 0 ? difference : difference + 2 ** length - 1
-    bits += length.toString(2).padStart(4, '0')
-    if (length > 0) bits += code.toString(2).padStart(length, '0')
-    bits += '0'
-    last = shade
-  }
-  const bytes = (bits.match(/.{1,8}/g) ?? []).map((byte) => Number.parseInt(byte.padEnd(8, '1'), 2))
-  // A zero after 0xff shows that no marker follows.
-  return Buffer.from(bytes.flatMap((byte) => (byte === 0xff ? [byte, 0] : [byte])))
+  const [width, height] = [WIDTH * SCALE, HEIGHT * SCALE]
+  const pixels = Uint32Array.from({ length: width * height }, (_, at) => {
+    const [row, column] = [Math.floor(at / width / SCALE), Math.floor((at % width) / SCALE)]
+    return shades[row * WIDTH + column] * 0x010101
+  })
+  return encode({ data: Buffer.from(pixels.buffer), width, height }, QUALITY).data
 }
