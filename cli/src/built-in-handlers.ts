@@ -10,6 +10,7 @@ export const EXAMPLE_DETAILS: Readonly<Record<string, string>> = {
   udev: '{ udevRules: ["SUBSYSTEM==\\"net\\""] }',
   opcua: '{ opcuaDiscoveryMethod: { mdns: {} } }',
   mdns: '{ services: [_http._tcp] }',
+  modbus: '{ addresses: [10.20.0.10] }',
   debugEcho: '{ descriptions: [foo0, foo1] }',
 }
 

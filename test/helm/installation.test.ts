@@ -77,6 +77,7 @@ const networkHandlers = {
   ...bothHandlers,
   mdns: { discovery: { enabled: true } },
   ssdp: { discovery: { enabled: true } },
+  modbus: { discovery: { enabled: true } },
 }
 const webhookOff = { webhookConfiguration: { enabled: false } }
 const installations = [

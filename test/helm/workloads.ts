@@ -8,6 +8,7 @@ export const ONVIF = 'akri-onvif-discovery-daemonset'
 export const OPCUA = 'akri-opcua-discovery-daemonset'
 const MDNS = 'akri-mdns-discovery-daemonset'
 const SSDP = 'akri-ssdp-discovery-daemonset'
+const MODBUS = 'akri-modbus-discovery-daemonset'
 export const UDEV = 'akri-udev-discovery-daemonset'
 const DEBUG_ECHO = 'akri-debug-echo-discovery-daemonset'
 /** The programs by the names of their values. */
@@ -19,6 +20,7 @@ export const PROGRAMS = {
   'opcua.discovery': OPCUA,
   'mdns.discovery': MDNS,
   'ssdp.discovery': SSDP,
+  'modbus.discovery': MODBUS,
   'udev.discovery': UDEV,
   'debugEcho.discovery': DEBUG_ECHO,
 } as const
@@ -32,6 +34,7 @@ export const everything = [
   ['discovery.oneProcess', false],
   ['mdns.discovery.enabled', true],
   ['ssdp.discovery.enabled', true],
+  ['modbus.discovery.enabled', true],
   ['udev.discovery.enabled', true],
   ['debugEcho.discovery.enabled', true],
 ] as const

@@ -102,7 +102,7 @@ describeUnless(built ? [] : ['npm run build'], "the tree of the agent's image", 
     const sockets = path.join(directory, 's')
     const simulated = await SimulatedAgent.start({ directory: sockets })
     const program = path.join(app, 'node_modules/@akrijs/sdk/dist/akri-handler.js')
-    const names = ['udev', 'debug-echo', 'onvif', 'opcua', 'mdns', 'ssdp'].map(
+    const names = ['udev', 'debug-echo', 'onvif', 'opcua', 'mdns', 'ssdp', 'modbus'].map(
       (name) => `@akrijs/handler-${name}`,
     )
     const camera = await SimulatedCamera.start()

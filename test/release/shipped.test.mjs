@@ -114,6 +114,7 @@ describe('the tarball', () => {
       '@akrijs/create-handler',
       '@akrijs/handler-debug-echo',
       '@akrijs/handler-mdns',
+      '@akrijs/handler-modbus',
       '@akrijs/handler-onvif',
       '@akrijs/handler-opcua',
       '@akrijs/handler-ssdp',

@@ -60,6 +60,7 @@ const STANDARD: Readonly<Record<string, Partial<Record<AccessKind, readonly stri
   opcua: { environment: ['OPCUA_*'] },
   mdns: { environment: ['MDNS_*'] },
   ssdp: { environment: ['SSDP_*'] },
+  modbus: { environment: ['MODBUS_*'] },
   debugEcho: { environment: ['DEBUG_ECHO_*'] },
 }
 /** The same for any other handler: all names but those that programs read when they start. */

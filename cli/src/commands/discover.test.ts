@@ -2,6 +2,7 @@ import os from 'node:os'
 import type { ConfigurationSpec } from '@akrijs/api'
 import { createDebugEcho } from '@akrijs/handler-debug-echo'
 import { createMdnsHandler } from '@akrijs/handler-mdns'
+import { createModbusHandler } from '@akrijs/handler-modbus'
 import { createOpcuaHandler } from '@akrijs/handler-opcua'
 import { createUdevHandler } from '@akrijs/handler-udev'
 import { InvalidOptionError, silentLogger } from '@akrijs/runtime'
@@ -209,6 +210,7 @@ it('the examples of details are valid for their handlers', async () => {
   const handlers = [
     createDebugEcho(),
     createMdnsHandler(),
+    createModbusHandler(),
     createOpcuaHandler(),
     createUdevHandler(),
   ]
