@@ -25,7 +25,7 @@ export {
   refersTo,
 } from './objects.js'
 export { applyJsonPatch } from './patches.js'
-export { ReconcileQueue, type ReconcileResult } from './reconcile-queue.js'
+export { type RecheckAfter, ReconcileQueue, type ReconcileResult } from './reconcile-queue.js'
 export { type ReflectedPart, Reflector } from './reflector.js'
 export { type DeleteOptions, Resource } from './resource.js'
 export { warningLogger } from './server-warnings.js'

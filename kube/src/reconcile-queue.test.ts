@@ -3,6 +3,7 @@ import { ManualClock } from '@akrijs/runtime/testing'
 import * as fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import {
+  type RecheckAfter,
   ReconcileQueue,
   type ReconcileQueueOptions,
   type ReconcileResult,
@@ -16,7 +17,7 @@ let stop: AbortController
 let calls: string[]
 let errors: [string, number][]
 let ran: Promise<void>
-let reconcile: (key: string) => Promise<ReconcileResult>
+let reconcile: (key: string, recheckAfter: RecheckAfter) => Promise<ReconcileResult>
 
 beforeEach(() => {
   clock = new ManualClock()
@@ -39,9 +40,9 @@ function start(
     ...options,
     clock,
     random,
-    reconcile: (key) => {
+    reconcile: (key, _signal, recheckAfter) => {
       calls.push(key)
-      return reconcile(key)
+      return reconcile(key, recheckAfter)
     },
     onError: (key, _error, retryInMs) => errors.push([key, retryInMs]),
   })
@@ -355,6 +356,20 @@ describe('the reconcile queue', () => {
     expect(calls).toEqual(['a', 'a'])
     await clock.advance(300_000)
     expect(calls).toEqual(['a', 'a'])
+  })
+
+  it('calls again after the earliest time that a failed call has named', async () => {
+    const queue = start()
+    reconcile = async (_key, recheckAfter) => {
+      for (const ms of [4000, 2000, undefined]) recheckAfter(ms)
+      throw new TerminalError('no such handler')
+    }
+    queue.add('a')
+    await clock.advance(1999)
+    expect(calls).toHaveLength(1)
+    await clock.advance(1)
+    expect(calls).toHaveLength(2)
+    expect(errors[0]).toEqual(['a', 2000])
   })
 
   it('calls again after the time that the result names', async () => {

@@ -2,8 +2,11 @@ import { aborted, Backoff, type Clock, kindOf, runAfter } from '@akrijs/runtime'
 import { KeyGroups } from './key-groups.js'
 
 export interface ReconcileQueueOptions<Key extends string> {
-  /** Brings the world to what the spec of this key says, from the state that it finds. */
-  reconcile(key: Key, signal: AbortSignal): Promise<ReconcileResult>
+  /**
+   * Brings the world to what the spec of this key says, from the state that it finds.
+   * @param recheckAfter also reconciles the key again after a failure of this call
+   */
+  reconcile(key: Key, signal: AbortSignal, recheckAfter: RecheckAfter): Promise<ReconcileResult>
   /** A reconcile failed: log the error as it is. */
   onError(key: Key, error: unknown, retryInMs: number): void
   readonly clock: Pick<Clock, 'sleep' | 'monotonicMs'>
@@ -30,6 +33,12 @@ export interface ReconcileResult {
   /** When to reconcile again without an addition, in milliseconds. @default never */
   readonly requeueAfterMs?: number
 }
+
+/**
+ * Reconciles the key again after so many milliseconds at the latest; undefined changes nothing. Of
+ * several calls the earliest counts.
+ */
+export type RecheckAfter = (ms: number | undefined) => void
 
 /** The first back-off, in milliseconds, which doubles with each failure of the key; the longest. */
 const BACKOFF = { initialMs: 500, ceilingMs: 30_000 }
@@ -121,25 +130,30 @@ export class ReconcileQueue<Key extends string> {
   }
 
   async #reconcile(key: Key, signal: AbortSignal): Promise<void> {
+    let recheckMs = Infinity
+    const recheckAfter: RecheckAfter = (ms = Infinity) => {
+      recheckMs = Math.max(0, Math.min(recheckMs, ms))
+    }
     try {
-      const { requeueAfterMs } = await this.#options.reconcile(key, signal)
+      const { requeueAfterMs } = await this.#options.reconcile(key, signal, recheckAfter)
       this.#backoffs.delete(key)
-      if (requeueAfterMs !== undefined) this.#retryLater(key, requeueAfterMs)
+      recheckAfter(requeueAfterMs)
+      if (recheckMs < Infinity) this.#retryLater(key, recheckMs)
     } catch (error) {
-      if (!signal.aborted) this.#failed(key, error)
+      if (!signal.aborted) this.#failed(key, error, recheckMs)
     } finally {
       this.#groups.end(key)
       this.#startCalls()
     }
   }
 
-  #failed(key: Key, error: unknown): void {
+  #failed(key: Key, error: unknown, recheckMs: number): void {
     const { onError, random } = this.#options
     const backoff = this.#backoffs.get(key) ?? new Backoff({ ...BACKOFF, random })
     this.#backoffs.set(key, backoff)
     const next = backoff.next()
-    const retryInMs =
-      kindOf(error) === 'terminal' ? TERMINAL_MS * (1 - this.#options.random() / 2) : next
+    const waitMs = kindOf(error) === 'terminal' ? TERMINAL_MS * (1 - random() / 2) : next
+    const retryInMs = Math.min(waitMs, recheckMs)
     onError(key, error, retryInMs)
     this.#retryLater(key, retryInMs)
   }
