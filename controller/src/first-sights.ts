@@ -1,7 +1,9 @@
 import type { Clock } from '@akrijs/runtime'
 
-/** After so long without a question a fact is forgotten, in milliseconds. */
-const FORGET_MS = 24 * 3_600_000
+/** How long a fact is kept without a question: the longest grace period, in milliseconds. */
+const KEPT_MS = 24 * 3_600_000
+/** The time between two searches for facts to forget, in milliseconds. */
+const SWEEP_MS = 60_000
 
 /**
  * When this replica first saw facts that no parser has dated. The times in objects are by clocks of
@@ -10,8 +12,8 @@ const FORGET_MS = 24 * 3_600_000
  */
 export class FirstSights {
   readonly #clock: Pick<Clock, 'monotonicMs'>
-  /** By subject, the one that was asked about last at the end. */
-  readonly #seen = new Map<string, { fact: string; at: number; askedAt: number }>()
+  readonly #seen = new Map<string, { fact: string; at: number; keptUntil: number }>()
+  #sweepAt = 0
 
   constructor(clock: Pick<Clock, 'monotonicMs'>) {
     this.#clock = clock
@@ -21,17 +23,14 @@ export class FirstSights {
    * Milliseconds since the first call with this fact.
    * @param subject what the fact is about
    * @param fact its text: another text is another fact
+   * @param keptMs for how long the fact is kept without another call
    */
-  ageMs(subject: string, fact: string): number {
+  ageMs(subject: string, fact: string, keptMs = KEPT_MS): number {
     const now = this.#clock.monotonicMs()
+    if (this.#sweepAt <= now) this.#sweep(now)
     const before = this.#seen.get(subject)
     const at = before?.fact === fact ? before.at : now
-    this.#seen.delete(subject)
-    this.#seen.set(subject, { fact, at, askedAt: now })
-    for (const [old, { askedAt }] of this.#seen) {
-      if (askedAt + FORGET_MS > now) break
-      this.#seen.delete(old)
-    }
+    this.#seen.set(subject, { fact, at, keptUntil: now + keptMs })
     return now - at
   }
 
@@ -39,5 +38,11 @@ export class FirstSights {
   last(subject: string): { readonly fact: string; readonly ageMs: number } | undefined {
     const seen = this.#seen.get(subject)
     return seen && { fact: seen.fact, ageMs: this.#clock.monotonicMs() - seen.at }
+  }
+
+  #sweep(now: number): void {
+    this.#sweepAt = now + SWEEP_MS
+    for (const [subject, { keptUntil }] of this.#seen)
+      if (keptUntil <= now) this.#seen.delete(subject)
   }
 }
