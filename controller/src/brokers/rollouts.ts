@@ -28,6 +28,8 @@ export class Rollouts {
   readonly #sights: FirstSights
   readonly #wake: (instance: ObjectKey) => void
   readonly #rollouts = new Map<ObjectKey, Rollout>()
+  /** The Configuration in whose roll-out each Instance counts: users can edit Instances. */
+  readonly #configurations = new Map<ObjectKey, ObjectKey>()
   readonly #listeners = new Listeners<[configuration: ObjectKey]>()
 
   /**
@@ -42,7 +44,7 @@ export class Rollouts {
     this.#sights = sights
     this.#wake = wake
     for (const instance of instances)
-      this.#of(configurationOf(instance)).set(keyOf(instance), NOT_PLANNED)
+      this.#of(keyOf(instance), configurationOf(instance)).set(keyOf(instance), NOT_PLANNED)
   }
 
   /** How far the roll-out is, and in how many milliseconds it is slow. */
@@ -61,14 +63,24 @@ export class Rollouts {
     this.#listeners.add(listener, signal)
   }
 
+  /**
+   * A Pod of the Instance has changed: all of its brokers count as missing until its next plan, for
+   * which it may wait in a long queue.
+   */
+  outdate(instance: ObjectKey): void {
+    const configuration = this.#configurations.get(instance)
+    if (configuration !== undefined) this.#rollouts.get(configuration)?.outdate(instance)
+  }
+
   /** The Instance has gone, or no Configuration owns it: no roll-out waits for its brokers. */
   forget(instance: ObjectKey): void {
-    for (const [configuration, rollout] of this.#rollouts) {
-      if (!rollout.has(instance)) continue
-      rollout.set(instance, undefined)
-      if (rollout.size === 0) this.#rollouts.delete(configuration)
-      for (const next of this.#follow(configuration, rollout)) this.#wake(next)
-    }
+    const configuration = this.#configurations.get(instance)
+    if (configuration === undefined) return
+    const rollout = this.#rollouts.get(configuration) ?? new Rollout()
+    this.#configurations.delete(instance)
+    rollout.set(instance, undefined)
+    if (rollout.size === 0) this.#rollouts.delete(configuration)
+    for (const next of this.#follow(configuration, rollout)) this.#wake(next)
   }
 
   /**
@@ -81,7 +93,7 @@ export class Rollouts {
     plan: InstancePlan,
     limit: Limit,
   ): boolean {
-    const rollout = this.#of(configuration)
+    const rollout = this.#of(instance, configuration)
     rollout.limit = limit
     rollout.set(instance, plan)
     let next = this.#follow(configuration, rollout)
@@ -106,7 +118,10 @@ export class Rollouts {
     return update
   }
 
-  #of(configuration: ObjectKey): Rollout {
+  /** The roll-out of the Configuration, in which alone the Instance counts from now on. */
+  #of(instance: ObjectKey, configuration: ObjectKey): Rollout {
+    if (this.#configurations.get(instance) !== configuration) this.forget(instance)
+    this.#configurations.set(instance, configuration)
     const rollout = this.#rollouts.get(configuration) ?? new Rollout()
     this.#rollouts.set(configuration, rollout)
     return rollout
@@ -161,10 +176,6 @@ export class Rollout {
     return Math.max(0, unavailableBrokers(this.limit, this.#desired) - this.#missing)
   }
 
-  has(instance: ObjectKey): boolean {
-    return this.#plans.has(instance)
-  }
-
   /** @param plan undefined if there is no such Instance any more */
   set(instance: ObjectKey, plan: InstancePlan | undefined): void {
     const before = this.#plans.get(instance) ?? NO_PLAN
@@ -174,21 +185,16 @@ export class Rollout {
     this.#desired += after.desired - before.desired
     this.#missing += after.missing - before.missing
     this.#waiting += Number(after.waits) - Number(before.waits)
-    const isCandidate = after.update !== undefined
-    if (isCandidate === (before.update !== undefined)) return
-    const at = this.#placeOf(instance)
-    if (isCandidate) this.#candidates.splice(at, 0, instance)
-    else this.#candidates.splice(at, 1)
+    const names = this.#candidates
+    if (before.update !== undefined) names.splice(names.indexOf(instance), 1)
+    if (after.update === undefined) return
+    names.splice(names.findLastIndex((name) => name < instance) + 1, 0, instance)
   }
 
-  /** Where the Instance is, or would be, among the candidates. */
-  #placeOf(instance: ObjectKey): number {
-    let [from, to] = [0, this.#candidates.length]
-    while (from < to) {
-      const middle = (from + to) >> 1
-      if ((this.#candidates[middle] ?? '') < instance) from = middle + 1
-      else to = middle
-    }
-    return from
+  outdate(instance: ObjectKey): void {
+    const plan = this.#plans.get(instance)
+    if (plan === undefined) return
+    const missing = Math.max(plan.missing, plan.desired)
+    this.set(instance, { ...plan, update: undefined, missing })
   }
 }
