@@ -2,9 +2,8 @@
 import { ApiClient, warningLogger } from '@akrijs/kube'
 import { clusterAccess } from '@akrijs/kube/access'
 import { systemClock } from '@akrijs/runtime'
-import { startProgram } from '@akrijs/runtime/program'
+import { integer, kubeconfigOption, logLevelOption, startProgram } from '@akrijs/runtime/program'
 import { deleteConfigurations } from './delete-configurations.js'
-import { cleanupOptions } from './program/cleanup-options.js'
 
 await startProgram({
   name: 'akri-cleanup',
@@ -12,7 +11,15 @@ await startProgram({
     'Deletes the Configurations of all namespaces, and waits until they are gone. The Helm chart ' +
     'runs this program before it uninstalls.',
   version: '0.1.0',
-  options: cleanupOptions,
+  options: {
+    kubeconfig: kubeconfigOption,
+    timeout: integer([1, 3600], {
+      argument: '<seconds>',
+      meaning: 'how long to wait until the Configurations are gone',
+      default: 100,
+    }),
+    logLevel: logLevelOption(),
+  },
   run: async ({ kubeconfig, timeout }, { log, signal, closer }) => {
     const clock = systemClock
     const access = await clusterAccess({ kubeconfig })

@@ -5,14 +5,13 @@ import { reconcileDeployment } from './brokers/configuration-deployment.js'
 import { reportHeldBrokers } from './brokers/held-brokers.js'
 import { reconcileBrokers } from './brokers/reconcile-brokers.js'
 import { Rollouts } from './brokers/rollouts.js'
-import { labelInstance } from './instance-labels.js'
+import { labelInstance, Memberships } from './instance-nodes.js'
 import { reconcileDeserted, reconcileNode, suspectsOf } from './nodes/lost-nodes.js'
 import { silentMs, unreportedMs } from './nodes/node-presence.js'
 import { endPods } from './nodes/pods-to-end.js'
 import { ConfigurationSummaries } from './reports/configuration-summaries.js'
 import { reconcileInstanceProblems } from './reports/instance-problems.js'
 import { reconcileLeftReport } from './reports/left-reports.js'
-import { Memberships } from './reports/memberships.js'
 import {
   reconcileConfigurationService,
   reconcileInstanceService,
@@ -61,8 +60,12 @@ function queueWorkloads(
   const rollouts = new Rollouts(term.sights, state.instances.cache.list(), (instance) =>
     brokers.add(instance),
   )
-  const brokers: ReconcileQueue<ObjectKey> = queues.workloadQueue('Instance', (key, _, end) =>
-    failures.watch('Instance', key, () => reconcileBrokers(key, term, rollouts, end)),
+  const brokers: ReconcileQueue<ObjectKey> = queues.workloadQueue(
+    'Instance',
+    (key, _, end, recheckAfter) =>
+      failures.watch('Instance', key, () =>
+        reconcileBrokers(key, term, rollouts, end, recheckAfter),
+      ),
   )
   const addSuspects = (object: Parameters<typeof suspectsOf>[0], on: Iterable<NodeName>) => {
     for (const node of suspectsOf(object, on, state)) nodes.add(node)
@@ -88,7 +91,6 @@ function queueWorkloads(
   const finalizers = queues.workloadQueue('Configuration', async (key) => {
     const stored = state.configurations.cache.get(key)
     if (stored !== undefined) addSuspects(stored, [])
-    return {}
   })
   const addInstance = (key: ObjectKey) => {
     for (const queue of ofInstances) queue.add(key)
@@ -96,6 +98,7 @@ function queueWorkloads(
   const addConfiguration = (key: ObjectKey) => {
     for (const queue of ofConfigurations) queue.add(key)
   }
+  state.pods.onChangeOf('Instance', (key) => rollouts.outdate(key), signal)
   state.onInstanceChange(addInstance, signal)
   state.onConfigurationChange(addConfiguration, signal)
   state.configurations.cache.onChange((key) => finalizers.add(key), signal)
@@ -121,7 +124,9 @@ function queueStatuses(
 ): void {
   const { state, failures } = term
   const writer = new ConfigurationSummaries(term, rollouts)
-  const summaries = queues.queueOf('Configuration', (key, _, end) => writer.reconcile(key, end))
+  const summaries = queues.queueOf('Configuration', (key, _, end, recheckAfter) =>
+    writer.reconcile(key, end, recheckAfter),
+  )
   const problems = queues.queueOf('Configuration', reconcileInstanceProblems, GATHER_PROBLEMS_MS)
   const leftReports = queues.queueOf('NodeReport', reconcileLeftReport)
   const ends = queues.queueOf('NodeReport', endPods)

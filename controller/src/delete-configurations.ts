@@ -1,8 +1,7 @@
 import { CONFIGURATIONS } from '@akrijs/api'
 import { type ApiClient, ApiError, keyIn, listPages, type ObjectKey, Resource } from '@akrijs/kube'
 import type { Clock, Logger } from '@akrijs/runtime'
-import { ConfigurationsLeftError } from './errors.js'
-import { Failures } from './failures.js'
+import { ConfigurationsLeftError, Failures } from './errors.js'
 
 interface DeleteConfigurationsOptions {
   readonly client: ApiClient

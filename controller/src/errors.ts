@@ -1,5 +1,5 @@
 import { APPLY_CUSTOM_RESOURCES } from '@akrijs/api'
-import { defineError } from '@akrijs/runtime'
+import { defineError, kindOf } from '@akrijs/runtime'
 
 /** An object of another owner has the name that an object of the controller should have. */
 export class NameTakenError extends defineError('AKRI_ERR_NAME_TAKEN', 'transient') {}
@@ -41,5 +41,26 @@ export class ConfigurationsLeftError extends defineError(
         : `Configurations are left, which finalizers may hold: ${which}`,
       cause === undefined ? {} : { cause },
     )
+  }
+}
+
+/** The failures of a pass over objects: one of them must not stop the work on the others. */
+export class Failures {
+  readonly #errors: unknown[] = []
+
+  /** @returns the value of the work; undefined after a failure */
+  async of<T>(work: Promise<T>): Promise<T | undefined> {
+    try {
+      return await work
+    } catch (error) {
+      this.#errors.push(error)
+      return undefined
+    }
+  }
+
+  /** @throws the first failure that a retry can mend, or else the first */
+  throwFirst(): void {
+    if (this.#errors.length === 0) return
+    throw this.#errors.find((error) => kindOf(error) !== 'terminal') ?? this.#errors[0]
   }
 }

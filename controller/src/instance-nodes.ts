@@ -3,14 +3,27 @@ import {
   heldSlots,
   holderOf,
   type Instance,
+  isUnlabelled,
+  labelPatch,
   type Membership,
+  parseObjectMeta,
   releasePatch,
   type SlotName,
   sameVersion,
 } from '@akrijs/api'
-import { type JsonPatch, keyOf, type NodeName, pointer } from '@akrijs/kube'
+import {
+  ApiError,
+  type JsonPatch,
+  keyOf,
+  type NodeName,
+  type ObjectKey,
+  objectKey,
+  pointer,
+  type Resource,
+} from '@akrijs/kube'
 import type { Collection } from './collection.js'
-import { unlessOvertaken } from './unless-overtaken.js'
+import { isDeleted, type KubernetesObject } from './kubernetes-objects.js'
+import type { Term } from './term.js'
 
 // How nodes join and leave an Instance: all in one write, as N writes would wake N agents each.
 
@@ -103,4 +116,115 @@ export async function changeInstance(
       await api.delete(keyOf(instance), { uid, resourceVersion }, options)
     }
   })
+}
+
+/** Lets nodes join and leave shared Instances, as their reports ask. */
+export class Memberships {
+  readonly #term: Term
+  /**
+   * Wishes to leave that have come true, by node. A report can have them for long after, and the
+   * node may have joined again by itself: for containers that run there.
+   */
+  readonly #hasLeft = new Map<NodeName, Set<string>>()
+
+  constructor(term: Term) {
+    this.#term = term
+  }
+
+  /**
+   * Follows the report of a node.
+   * @returns the Instances that the node wants to join or leave
+   */
+  follow(node: NodeName): readonly ObjectKey[] {
+    const { memberships = {} } = this.#term.state.reports.cache.get(objectKey('', node)) ?? {}
+    const wishes = Object.entries(memberships) as [ObjectKey, Membership][]
+    const before = this.#hasLeft.get(node)
+    if (before !== undefined) {
+      const ids = wishes.map(([key, wish]) => idOf(key, wish)).filter((id) => before.has(id))
+      if (ids.length === 0) this.#hasLeft.delete(node)
+      else this.#hasLeft.set(node, new Set(ids))
+    }
+    return wishes.map(([key]) => key)
+  }
+
+  async reconcile(key: ObjectKey, signal: AbortSignal): Promise<void> {
+    const { state, log, compatibility } = this.#term
+    const instance = state.instances.cache.get(key)
+    // An agent creates and deletes the Instance of a device that is not shared.
+    if (!instance?.spec.shared) return
+    const { metadata, spec } = instance
+    const wishes = new Map<NodeName, Membership>()
+    for (const report of state.reports.cache.list()) {
+      const { name: node } = report.metadata
+      const wish = report.memberships[key]
+      if (wish === undefined) continue
+      const isOut = wish.uid === metadata.uid && !spec.nodes.includes(node)
+      if (wish.wish === 'leave' && isOut) this.#leave(node, key, wish)
+      else if (!this.#hasLeft.get(node)?.has(idOf(key, wish))) wishes.set(node, wish)
+    }
+    if (wishes.size === 0) return
+    // After a node was taken out, the report of its former agent still asks to join.
+    const isPresent = (node: NodeName) => state.reportIndex.presence(node) === 'present'
+    const change = planMemberships(instance, wishes, isPresent, compatibility)
+    // After a lost race, the watch shows the Instance as it is now.
+    if (await changeInstance(state.instances, instance, change, signal)) {
+      for (const [node, wish] of wishes)
+        if (wish.wish === 'leave' && isPresent(node)) this.#leave(node, key, wish)
+      log.debug({ instance: key, change: change.do }, 'nodes of the Instance changed')
+    }
+  }
+
+  #leave(node: NodeName, instance: ObjectKey, wish: Membership): void {
+    const id = idOf(instance, wish)
+    // During the write, the agent may have taken the wish back.
+    const now = this.#term.state.reports.cache.get(objectKey('', node))?.memberships[instance]
+    if (now === undefined || idOf(instance, now) !== id) return
+    this.#hasLeft.set(node, (this.#hasLeft.get(node) ?? new Set<string>()).add(id))
+  }
+}
+
+function idOf(instance: ObjectKey, { wish, uid }: Membership): string {
+  return `${wish} ${uid} ${instance}`
+}
+
+/**
+ * Labels an Instance of a program that writes no labels, such as an agent of Akri 0.13. Agents
+ * watch labelled Instances only.
+ */
+export async function labelInstance(
+  key: ObjectKey,
+  { state: { instances } }: Term,
+  signal: AbortSignal,
+): Promise<void> {
+  const { api, cache } = instances
+  const instance = cache.get(key)
+  if (instance === undefined || isDeleted(instance) || !isUnlabelled(instance)) return
+  await unlessOvertaken(api, instance, signal, async () =>
+    cache.observe(await api.patch(key, 'merge', labelPatch(instance), { signal })),
+  )
+}
+
+/**
+ * Writes a change that tests the state that it builds on. If the object has changed or gone
+ * meanwhile, nothing is written, and the watch event starts the next reconcile.
+ * @returns whether the change was written
+ * @throws ApiError if the API server refuses the write itself
+ */
+export async function unlessOvertaken(
+  api: Resource,
+  object: KubernetesObject,
+  signal: AbortSignal,
+  write: () => Promise<unknown>,
+): Promise<boolean> {
+  try {
+    await write()
+    return true
+  } catch (error) {
+    if (ApiError.is(error, 404) || ApiError.is(error, 409)) return false
+    // A failed test and a violated schema give the same status.
+    if (!ApiError.is(error, 422)) throw error
+    const current = parseObjectMeta(await api.get(keyOf(object), { signal }))
+    if (current?.resourceVersion === object.metadata.resourceVersion) throw error
+    return false
+  }
 }

@@ -2,15 +2,20 @@ import {
   ApiUnreachableError,
   type NodeName,
   type ObjectKey,
+  type RecheckAfter,
   ReconcileQueue,
-  type ReconcileResult,
 } from '@akrijs/kube'
 import { kindOf, messageOf } from '@akrijs/runtime'
 import { OutdatedResourceError } from './errors.js'
 import type { ControlledKind } from './metrics.js'
 import type { Term } from './term.js'
 
-type Reconcile<Key> = (key: Key, term: Term, signal: AbortSignal) => Promise<ReconcileResult>
+type Reconcile<Key> = (
+  key: Key,
+  term: Term,
+  signal: AbortSignal,
+  recheckAfter: RecheckAfter,
+) => Promise<void>
 
 /**
  * How many objects each queue reconciles at once. Namespaces take turns: a slow webhook for the
@@ -43,15 +48,17 @@ export class WorkQueues {
     gatherMs = 0,
     onFailure?: (key: Key, error: unknown) => void,
   ): ReconcileQueue<Key> {
-    const { clock, log, metrics } = this.#term
+    const term = this.#term
+    const { clock, log, metrics } = term
     const queue = new ReconcileQueue<Key>({
       clock,
       concurrency: CONCURRENCY,
       gatherMs,
       groupOf: namespaceOf,
-      reconcile: (key, signal) => {
-        const work = () => reconcile(key, this.#term, signal)
-        return metrics === undefined ? work() : metrics.measure(kind, work)
+      async reconcile(key, signal, recheckAfter) {
+        const work = () => reconcile(key, term, signal, recheckAfter)
+        await (metrics === undefined ? work() : metrics.measure(kind, work))
+        return {}
       },
       onError(key, err, retryInMs) {
         // The writer of statuses has logged this error once for all objects.

@@ -7,10 +7,10 @@ import { ownerIdOf, ownerIn } from '../owners.js'
 import type { Term } from '../term.js'
 import { historyOf, replacedBy } from './broker-history.js'
 import { type BrokerProblem, noUsableNode, refusal } from './broker-problem.js'
+import { isEnded, problemAt } from './broker-state.js'
 import { deploymentName } from './broker-template.js'
 import { isOf } from './configuration-deployment.js'
 import { type PodTemplate, podTemplateOf } from './instance-plan.js'
-import { isEnded, problemAt } from './pod-state.js'
 import type { Rollouts } from './rollouts.js'
 
 /** The brokers of a Configuration: those that it should have, and those that work. */

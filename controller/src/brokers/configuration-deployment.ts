@@ -1,22 +1,22 @@
-import { type ObjectKey, objectKey, type ReconcileResult } from '@akrijs/kube'
+import { type ObjectKey, objectKey } from '@akrijs/kube'
 import { isDeleted, type Pod } from '../kubernetes-objects.js'
 import { specHash, specHashOf, TEMPLATE_HASH } from '../labels.js'
 import { isAsApplied } from '../managed-fields.js'
 import { controllerOf, ownerIdOf, ownerIn } from '../owners.js'
 import type { Term } from '../term.js'
+import { isRefused } from './broker-state.js'
 import { brokerDeployment, deploymentName } from './broker-template.js'
-import { isRefused } from './pod-state.js'
 
 /** Reconciles the Deployment of a Configuration whose brokers share all of its devices. */
 export async function reconcileDeployment(
   key: ObjectKey,
   { state, log }: Term,
   signal: AbortSignal,
-): Promise<ReconcileResult> {
+): Promise<void> {
   const { deployments } = state
   const configuration = state.configuration(key)
   // The garbage collector deletes what a deleted Configuration owned.
-  if (configuration === undefined || isDeleted(configuration)) return {}
+  if (configuration === undefined || isDeleted(configuration)) return
   const { brokerSpec } = state.workloadSpec(configuration)
   const { namespace } = configuration.metadata
   const owner = ownerIdOf('Configuration', configuration)
@@ -26,7 +26,7 @@ export async function reconcileDeployment(
   if (brokerSpec === undefined || !('brokerDeploymentSpec' in brokerSpec)) {
     if (current !== undefined)
       await deployments.remove(current, { propagationPolicy: 'Background', signal })
-    return {}
+    return
   }
   // The ReplicaSet replaces Pods that the kubelet refused, and never deletes them.
   const refused = state.pods
@@ -38,10 +38,9 @@ export async function reconcileDeployment(
   }
   const hash = specHash(brokerSpec.brokerDeploymentSpec)
   const deployment = brokerDeployment(configuration, brokerSpec.brokerDeploymentSpec, hash)
-  if (current && specHashOf(current) === hash && isAsApplied(current, deployment)) return {}
+  if (current && specHashOf(current) === hash && isAsApplied(current, deployment)) return
   await deployments.apply(deployment, owner, signal)
   log.info({ configuration: configuration.metadata.name }, 'deployment applied')
-  return {}
 }
 
 /**

@@ -1,8 +1,7 @@
-import { keyOf, type ObjectKey, type ReconcileResult } from '@akrijs/kube'
+import { keyOf, type ObjectKey, type RecheckAfter } from '@akrijs/kube'
 import { BrokerHeldError } from '../errors.js'
 import type { Job, Pod } from '../kubernetes-objects.js'
 import { ownerIdOf } from '../owners.js'
-import { earliest, requeueAt } from '../requeue.js'
 import type { Term } from '../term.js'
 
 // Brokers whose deletion does not end. A finalizer can hold a broker for ever. So can an object of
@@ -27,20 +26,21 @@ export function heldAt({ metadata, deletedAt }: Pod | Job): number | undefined {
 export async function reportHeldBrokers(
   key: ObjectKey,
   { state, clock }: Term,
-): Promise<ReconcileResult> {
+  _signal: AbortSignal,
+  recheckAfter: RecheckAfter,
+): Promise<void> {
   const instance = state.instances.cache.get(key)
-  if (instance === undefined) return {}
+  if (instance === undefined) return
   const owner = ownerIdOf('Instance', instance)
   const now = clock.monotonicMs()
-  const isHeld = (object: Pod | Job) => (heldAt(object) ?? Infinity) <= now
-  const pods = state.pods.ownedBy(owner)
-  const jobs = state.jobs.ownedBy(owner)
-  const held = [
-    ...pods.filter(isHeld).map((pod) => describe('Pod', pod)),
-    ...jobs.filter(isHeld).map((job) => describe('Job', job)),
-  ]
-  if (held.length > 0) throw new BrokerHeldError(held.slice(0, MAX_NAMED).join('; '))
-  return requeueAt(earliest(...[...pods, ...jobs].map(heldAt)), now)
+  const texts: string[] = []
+  for (const kind of ['Pod', 'Job'] as const)
+    for (const broker of state[kind === 'Pod' ? 'pods' : 'jobs'].ownedBy(owner)) {
+      const leftMs = (heldAt(broker) ?? Infinity) - now
+      if (leftMs <= 0) texts.push(describe(kind, broker))
+      else recheckAfter(leftMs)
+    }
+  if (texts.length > 0) throw new BrokerHeldError(texts.slice(0, MAX_NAMED).join('; '))
 }
 
 function describe(kind: string, { metadata }: Pod | Job): string {

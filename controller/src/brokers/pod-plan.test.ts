@@ -5,8 +5,8 @@ import { describe, expect, it } from 'vitest'
 import type { Pod } from '../kubernetes-objects.js'
 import { T0, type TestPod, testInstance, testPod, withHistory } from '../testing/objects.js'
 import type { BrokerHistory, Replaced } from './broker-history.js'
+import { isEnded } from './broker-state.js'
 import { type PodPlanInput, planPods } from './pod-plan.js'
-import { isEnded } from './pod-state.js'
 
 const MINUTE = 60_000
 

@@ -3,7 +3,6 @@ import type { Instance, UpdateStrategy } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube'
 import { isDeleted, type Pod } from '../kubernetes-objects.js'
 import { specHashOf } from '../labels.js'
-import { earliest } from '../requeue.js'
 import {
   type BrokerHistory,
   historyOf,
@@ -14,8 +13,16 @@ import {
   withLegacy,
   withRoom,
 } from './broker-history.js'
-import { isEnded, isRefused, steadyAt, works } from './pod-state.js'
-import { restart, restartsOf, STABLE_MS } from './restart-backoff.js'
+import {
+  earliest,
+  isEnded,
+  isRefused,
+  restart,
+  restartsOf,
+  STABLE_MS,
+  steadyAt,
+  works,
+} from './broker-state.js'
 
 // Which broker Pods an Instance should have, and the steps towards them. A pure function: another
 // replica, or the same one after a restart, makes the same plan, except that it measures times

@@ -8,7 +8,7 @@ import { OutdatedResourceError } from '../errors.js'
 import { specHash } from '../labels.js'
 import { ownerIdOf } from '../owners.js'
 import type { Term } from '../term.js'
-import { TestApi, withoutStatus } from '../testing/api.js'
+import { reconciled, TestApi, withoutStatus } from '../testing/api.js'
 import {
   AKRI,
   CONFIGURATION,
@@ -31,7 +31,10 @@ describe('the brokers of an Instance', () => {
   let rollouts: Rollouts
   const instance = testInstance(['n.a', 'n-a'], { capacity: 2 })
   const { signal } = new AbortController()
-  const reconcile = () => reconcileBrokers(keyOf(instance), term, rollouts, signal)
+  const reconcile = () =>
+    reconciled((recheckAfter) =>
+      reconcileBrokers(keyOf(instance), term, rollouts, signal, recheckAfter),
+    )
   const names = (path: string) =>
     [...api.objects.keys()]
       .filter((key) => key.startsWith(`${path}/`))
@@ -171,6 +174,25 @@ describe('the brokers of an Instance', () => {
       api.remove(`${PODS}/a-cam-8120fe-pod`)
       await eventually(() => expect(state.pods.cache.list()).toEqual([]))
     }
+  })
+
+  it('are created again when due, also if the API server refuses another one', async () => {
+    await start(['a', 'b'], POD_BROKER)
+    await reconcile()
+    const path = `${PODS}/a-cam-8120fe-pod`
+    const { metadata, ...pod } = api.objects.get(path) ?? expect.fail()
+    const annotations = { ...Object(metadata.annotations), 'akri.sh/restarts': '3' }
+    api.put(path, { ...pod, metadata: { ...metadata, annotations }, status: { phase: 'Failed' } })
+    api.remove(`${PODS}/b-cam-8120fe-pod`)
+    await eventually(() =>
+      expect(state.pods.cache.list()).toMatchObject([{ phase: 'Failed', targetNode: 'a' }]),
+    )
+    api.refusal = ({ method }) =>
+      method === 'POST' ? { status: 403, message: 'forbidden' } : undefined
+    const times: (number | undefined)[] = []
+    const work = reconcileBrokers(keyOf(instance), term, rollouts, signal, (ms) => times.push(ms))
+    await expect(work).rejects.toThrow('forbidden')
+    expect(Math.min(...times.map((ms = Infinity) => ms))).toBeLessThan(12_000)
   })
 
   it('C4 are no second Job if the first has gone, and the watch reported neither', async () => {

@@ -1,17 +1,16 @@
 import type { Configuration, Instance } from '@akrijs/api'
-import { ApiError, keyOf, type ObjectKey, type ReconcileResult } from '@akrijs/kube'
+import { ApiError, keyOf, type ObjectKey, type RecheckAfter } from '@akrijs/kube'
 import type { Collection } from '../collection.js'
 import { isDeleted, type Job, type Pod } from '../kubernetes-objects.js'
 import { ANNOTATIONS, specHash, specHashOf } from '../labels.js'
 import { ownerIdOf, ownerIn } from '../owners.js'
-import { earliest, requeueAt } from '../requeue.js'
 import type { Term } from '../term.js'
 import { type BrokerHistory, historyOf, historyText, JOB } from './broker-history.js'
+import { isEnded } from './broker-state.js'
 import { brokerJob, brokerPod, jobName, podName } from './broker-template.js'
 import { planInstance, podTemplateOf, sightLast } from './instance-plan.js'
 import { planJob } from './job-plan.js'
 import { withUpdate } from './pod-plan.js'
-import { isEnded } from './pod-state.js'
 import type { Rollouts } from './rollouts.js'
 
 /**
@@ -24,7 +23,8 @@ export async function reconcileBrokers(
   term: Term,
   rollouts: Rollouts,
   signal: AbortSignal,
-): Promise<ReconcileResult> {
+  recheckAfter: RecheckAfter,
+): Promise<void> {
   const { state, clock } = term
   // After a request without an answer, or a change of the leader, such a Pod may be gone, whatever
   // the cache has. Before all other reads: the spec can change meanwhile.
@@ -35,23 +35,24 @@ export async function reconcileBrokers(
     // The garbage collector deletes what a deleted Instance owned, and an Instance without its
     // Configuration.
     rollouts.forget(key)
-    return {}
+    return
   }
-  const pass = { ...term, rollouts, instance, configuration, signal }
-  const podsAt = await reconcilePods(pass)
-  const jobAt = await reconcileJob(pass)
-  return requeueAt(earliest(podsAt, jobAt), clock.monotonicMs())
+  const recheckAt = (time: number | undefined) => recheckAfter(time && time - clock.monotonicMs())
+  const pass = { ...term, rollouts, instance, configuration, recheckAt, signal }
+  await reconcilePods(pass)
+  await reconcileJob(pass)
 }
 
 interface Pass extends Term {
   readonly rollouts: Rollouts
   readonly instance: Instance
   readonly configuration: Configuration
+  /** When time alone changes a plan, by `monotonicMs`: called before the first step can fail. */
+  recheckAt(time: number | undefined): void
   readonly signal: AbortSignal
 }
 
-/** @returns when to check again, by `monotonicMs` */
-async function reconcilePods(pass: Pass): Promise<number | undefined> {
+async function reconcilePods(pass: Pass): Promise<void> {
   const { instance, configuration, rollouts, state, log, sights, signal } = pass
   const template = podTemplateOf(state.workloadSpec(configuration))
   const { spec, hash, maxUnavailable } = template
@@ -62,6 +63,7 @@ async function reconcilePods(pass: Pass): Promise<number | undefined> {
     !isDeleted(configuration) &&
     rollouts.permits(keyOf(instance), keyOf(configuration), found, maxUnavailable)
   const plan = isPermitted ? withUpdate(found) : found
+  pass.recheckAt(plan.recheckAt)
   await recordHistory(plan.history, pass)
   for (const pod of plan.adopt)
     await annotate(state.pods, pod, { [ANNOTATIONS.specHash]: hash ?? '' }, pass)
@@ -86,7 +88,6 @@ async function reconcilePods(pass: Pass): Promise<number | undefined> {
     if (restarts > 0) pass.metrics?.brokerRestarted(configuration.metadata.name)
     log.info({ instance: instance.metadata.name, node, restarts }, 'broker created')
   }
-  return plan.recheckAt
 }
 
 /** The Pods of an earlier spec that are there, and whose deletion the Instance announces. */
@@ -103,8 +104,7 @@ function announcedPods(key: ObjectKey, { state }: Term): Pod[] {
   })
 }
 
-/** @returns when to check again, by `monotonicMs` */
-async function reconcileJob(pass: Pass): Promise<number | undefined> {
+async function reconcileJob(pass: Pass): Promise<void> {
   const { instance, configuration, state, clock, log, sights, instanceStatus, signal } = pass
   const { brokerSpec } = state.workloadSpec(configuration)
   const spec = brokerSpec && 'brokerJobSpec' in brokerSpec ? brokerSpec.brokerJobSpec : undefined
@@ -112,7 +112,7 @@ async function reconcileJob(pass: Pass): Promise<number | undefined> {
   const { uid, namespace, name: instanceName } = instance.metadata
   const owner = ownerIdOf('Instance', instance)
   const jobs = state.jobs.ownedBy(owner)
-  if (spec === undefined && jobs.length === 0) return undefined
+  if (spec === undefined && jobs.length === 0) return
   const plan = planJob({
     instance,
     specHash: spec && hash,
@@ -122,6 +122,7 @@ async function reconcileJob(pass: Pass): Promise<number | undefined> {
     knownForMs: sights.ageMs(`Job of ${uid}`, historyOf(instance).left[JOB]?.uid ?? ''),
     now: clock.monotonicMs(),
   })
+  pass.recheckAt(plan.recheckAt)
   await recordHistory(plan.history, pass)
   if (plan.record !== undefined) {
     const patch = { metadata: { uid }, status: { brokerJob: plan.record } }
@@ -133,7 +134,7 @@ async function reconcileJob(pass: Pass): Promise<number | undefined> {
     // The Job stays until its Pods, which use the device, have gone.
     await state.jobs.remove(job, { propagationPolicy: 'Foreground', signal })
   }
-  if (plan.create === undefined || (await isJobRecorded(hash, pass))) return plan.recheckAt
+  if (plan.create === undefined || (await isJobRecorded(hash, pass))) return
   const { restarts } = plan.create
   const creation = {
     namespace,
@@ -146,7 +147,6 @@ async function reconcileJob(pass: Pass): Promise<number | undefined> {
   }
   if (await state.jobs.create(creation, signal))
     log.info({ instance: instanceName, restarts }, 'job created')
-  return undefined
 }
 
 /**

@@ -1,4 +1,4 @@
-import { ApiError, keyOf, type ObjectKey, PODS, Resource } from '@akrijs/kube'
+import { ApiError, keyOf, type ObjectKey, PODS, type RecheckAfter, Resource } from '@akrijs/kube'
 import { type Job, recordOf } from '../kubernetes-objects.js'
 import type { Term } from '../term.js'
 import { type BrokerProblem, isRefusal, refusal } from './broker-problem.js'
@@ -20,11 +20,6 @@ interface Question {
   readonly problem: BrokerProblem | undefined
 }
 
-interface Answer {
-  readonly problem?: BrokerProblem | undefined
-  readonly recheckInMs?: number
-}
-
 /** Why Jobs have no Pods: asks for one Job of each Configuration, which stands for the others. */
 export class RefusedJobs {
   readonly #term: Term
@@ -41,10 +36,11 @@ export class RefusedJobs {
     configuration: ObjectKey,
     job: Job | undefined,
     signal: AbortSignal,
-  ): Promise<Answer> {
+    recheckAfter: RecheckAfter,
+  ): Promise<BrokerProblem | undefined> {
     if (job === undefined) {
       this.#questions.delete(configuration)
-      return {}
+      return undefined
     }
     const { clock } = this.#term
     const { uid } = job.metadata
@@ -55,7 +51,8 @@ export class RefusedJobs {
     if (question.dueAt <= now)
       question = { uid, dueAt: now + REPEAT_MS, problem: await this.#ask(job, signal) }
     this.#questions.set(configuration, question)
-    return { problem: question.problem, recheckInMs: Math.max(0, question.dueAt - now) }
+    recheckAfter(question.dueAt - now)
+    return question.problem
   }
 
   async #ask(job: Job, signal: AbortSignal): Promise<BrokerProblem | undefined> {

@@ -7,8 +7,8 @@ import type { Pod } from '../kubernetes-objects.js'
 import { specHashOf } from '../labels.js'
 import { T0, type TestPod, testInstance, testPod, withHistory } from '../testing/objects.js'
 import { type BrokerHistory, historyOf, replacedBy } from './broker-history.js'
+import { isEnded, works } from './broker-state.js'
 import { type PodPlan, planPods, withUpdate } from './pod-plan.js'
-import { isEnded, works } from './pod-state.js'
 import { Rollout, Rollouts, unavailableBrokers } from './rollouts.js'
 
 type Limit = RollingUpdate['maxUnavailable']
@@ -88,6 +88,14 @@ describe('the roll-outs of Configurations', () => {
     expect(rollouts.of(CAM).isBlocked).toBe(false)
   })
 
+  it('lose an Instance that a person gave to another Configuration', () => {
+    const rollouts = new Rollouts(new FirstSights({ monotonicMs: () => T0 }), [], () => {})
+    rollouts.permits(keyOfDevice('a'), CAM, missing, undefined)
+    rollouts.permits(keyOfDevice('a'), objectKey('plant', 'dog'), missing, undefined)
+    expect(rollouts.of(CAM).missing).toBe(0)
+    expect(rollouts.permits(keyOfDevice('b'), CAM, outdated, undefined)).toBe(true)
+  })
+
   it('take in 10,000 plans of one Configuration, each in the same time', () => {
     const startedAt = performance.now()
     const keys = Array.from({ length: 10_000 }, (_, index) => keyOfDevice(String(index)))
@@ -144,8 +152,6 @@ class Model {
   /** The uids of brokers that have worked. */
   readonly #worked = new Set<string>()
   #cache: Broker[] = []
-  /** The brokers of each Instance at its last plan. */
-  #planned: Broker[] = []
   /** How many brokers each Instance should have, by its last plan. */
   readonly #desired = new Map<string, number>()
   #woken = new Set<ObjectKey>()
@@ -212,15 +218,20 @@ class Model {
     )
   }
 
-  /** The watch of the controller catches up. */
+  /** The watch of the controller catches up. The Instances may be planned long after. */
   see(): void {
+    const before = this.#cache
     this.#cache = this.brokers
+    const changed = [
+      ...this.#cache.filter((broker) => !before.includes(broker)),
+      ...before.filter((broker) => !this.#cache.includes(broker)),
+    ]
+    for (const { instance } of changed) this.#rollouts.outdate(keyOfDevice(instance))
   }
 
   /** Another replica leads. It knows what the API server has: there is nothing else. */
   restart(): void {
     this.see()
-    this.#planned = []
     this.#desired.clear()
     this.#rollouts = this.#begin()
   }
@@ -234,8 +245,6 @@ class Model {
   reconcile(name: string): void {
     const key = keyOfDevice(name)
     const instance = this.instances.get(name)
-    const others = this.#planned.filter((broker) => broker.instance !== name)
-    this.#planned = [...others, ...this.#cache.filter((broker) => broker.instance === name)]
     this.#woken.delete(key)
     this.#desired.delete(name)
     if (instance === undefined) {
@@ -326,9 +335,9 @@ class Model {
     return this.brokers.flatMap(({ instance, pod }) => (instance === name ? [pod] : []))
   }
 
-  /** The watch may be behind, and plans follow it: what was there at the last look counts too. */
+  /** The watch may be behind: what it shows counts too. */
   #everSeen(name: string): Pod[] {
-    const brokers = [...this.brokers, ...this.#cache, ...this.#planned]
+    const brokers = [...this.brokers, ...this.#cache]
     return brokers.flatMap(({ instance, pod }) => (instance === name ? [pod] : []))
   }
 
@@ -385,7 +394,6 @@ class Model {
     const change = (broker: Broker) => (isSame(broker.pod, pod) ? this.#with(broker, more) : broker)
     this.brokers = this.brokers.map(change)
     this.#cache = this.#cache.map(change)
-    this.#planned = this.#planned.map(change)
   }
 
   #with({ instance, pod }: Broker, more: TestPod): Broker {

@@ -2,7 +2,7 @@ import { type Configuration, type ConfigurationSpec, parseConfigurationStatus } 
 import { ApiError, objectKey } from '@akrijs/kube'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { inSteps } from '../../../test/support/eventually.js'
+import { eventually, inSteps } from '../../../test/support/eventually.js'
 import { parsePod } from '../kubernetes-objects.js'
 import { TestApi } from '../testing/api.js'
 import { TestControl } from '../testing/control.js'
@@ -10,6 +10,7 @@ import {
   AKRI,
   CONFIGURATION,
   ownerReference,
+  POD_BROKER,
   PODS,
   T0,
   testConfiguration,
@@ -69,8 +70,10 @@ describe('a changed spec of broker Pods', () => {
       .filter(({ ready }) => ready)
   const imageOf = (path: string) => {
     const { spec } = api.objects.get(path) as unknown as Spec
-    return spec.containers[0].image
+    return spec.containers[0]?.image ?? 'none'
   }
+  const patches = (path: string) =>
+    api.requests.filter((request) => request.method === 'PATCH' && request.path === path)
   const images = () => podPaths().map(imageOf).sort()
 
   /** Starts the Pods; no image that begins with `bad` can be pulled. */
@@ -210,6 +213,45 @@ describe('a changed spec of broker Pods', () => {
     expect(images()).toEqual(DEVICES.map(() => 'v1'))
   })
 
+  it('counts a broker that fails as missing while its Instance waits in a long queue', async () => {
+    setImage('v2')
+    await until(() => expect(images()).toContain('v2'))
+    // The writes of other Instances take long: one more call is free.
+    const [other, own] = [promised(), promised()]
+    const { before } = api
+    api.before = (request) => {
+      if (request.method === 'POST') return other.promise
+      return request.method === 'PATCH' && request.path === instance ? own.promise : before(request)
+    }
+    const { metadata, ...rest } = testConfiguration(POD_BROKER)
+    api.put(`${AKRI}/configurations/dog`, { ...rest, metadata: { ...metadata, uid: 'uid-dog' } })
+    for (const name of ['dog-1', 'dog-2', 'dog-3', 'dog-4', 'dog-5']) {
+      const { metadata, spec, ...rest } = testInstance(['a'], { name })
+      const ownerReferences = [ownerReference('Configuration', 'dog')]
+      api.put(`${AKRI}/instances/${name}`, {
+        ...rest,
+        metadata: { ...metadata, ownerReferences },
+        spec: { ...spec, configurationName: 'dog' },
+      })
+    }
+    const instance = `${AKRI}/instances/${DEVICES[0]}`
+    const { length } = patches(instance)
+    // The new broker works: the next Instance waits for its turn, while this one is recorded.
+    await inSteps(clock, () => expect(patches(instance).length).toBeGreaterThan(length), 500)
+    const path = `${PODS}/a-${DEVICES[0]}-pod`
+    const { status, ...pod } = api.objects.get(path) ?? expect.fail()
+    api.put(path, { ...pod, status: { phase: 'Running' } })
+    await api.seen(controller.state.pods, path)
+    other.resolve()
+    await eventually(() => expect(podPaths()).toHaveLength(11))
+    own.resolve()
+    await pass(20)
+    expect(images().filter((image) => image === 'v1')).toHaveLength(5)
+    api.put(path, { ...pod, status })
+    await until(() => expect(images().filter((image) => image === 'v1')).toEqual([]))
+    expect(fewest).toBe(5)
+  })
+
   it('deletes no second broker while the cache does not follow', async () => {
     const deleted = () => api.requests.filter(({ method }) => method === 'DELETE')
     const { before } = api
@@ -252,7 +294,7 @@ it('a roll-out deletes no second broker while the deletion of one has no answer'
     )
     const { signal } = new AbortController()
     const reconcile = (device: number) =>
-      reconcileBrokers(objectKey('plant', names[device] ?? ''), term, rollouts, signal)
+      reconcileBrokers(objectKey('plant', names[device] ?? ''), term, rollouts, signal, () => {})
     const sent = (method: string) =>
       api.requests.flatMap((request) => (request.method === method ? request.path : []))
     const deletion = `${PODS}/cam-000000`
@@ -282,5 +324,13 @@ it('a roll-out deletes no second broker while the deletion of one has no answer'
 })
 
 interface Spec {
-  readonly spec: { readonly containers: readonly [{ readonly image: string }] }
+  readonly spec: { readonly containers: readonly { readonly image: string }[] }
+}
+
+function promised(): { readonly promise: Promise<void>; resolve(): void } {
+  let resolve = () => {}
+  const promise = new Promise<void>((fulfil) => {
+    resolve = fulfil
+  })
+  return { promise, resolve: () => resolve() }
 }

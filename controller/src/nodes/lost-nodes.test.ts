@@ -1,11 +1,11 @@
 import { type Compatibility, type Instance, nodesOf } from '@akrijs/api'
-import type { NodeName, ReconcileResult } from '@akrijs/kube'
+import type { NodeName } from '@akrijs/kube'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import type { ClusterState } from '../cluster-state.js'
 import type { Term } from '../term.js'
-import { TestApi } from '../testing/api.js'
+import { reconciled, TestApi } from '../testing/api.js'
 import { CONFIGURATION, INSTANCE, T0, testConfiguration, testInstance } from '../testing/objects.js'
 import { reconcileNode, suspectsOf } from './lost-nodes.js'
 
@@ -72,9 +72,10 @@ async function start(compatibility: Compatibility = 'off'): Promise<void> {
   state = term.state
 }
 
-const reconcile = () => reconcileNode(NODE, term, signal)
+const reconcile = () =>
+  reconciled((recheckAfter) => reconcileNode(NODE, term, signal, recheckAfter))
 
-async function started(): Promise<ReconcileResult> {
+async function started() {
   await start()
   return reconcile()
 }
@@ -181,6 +182,11 @@ describe('a lost node', () => {
       await clock.advance(requeueAfterMs)
     }
     expect(pauses).toEqual([2, 4, 8, 16, 32, 64, 128, 256, 300, 300])
+    const pause = 'removal of a from plant/cam-8120fe'
+    expect(term.sights.last(pause)).toBeDefined()
+    await clock.advance(2 * GRACE_MS)
+    term.sights.ageMs('another', 'fact')
+    expect(term.sights.last(pause)).toBeUndefined()
   })
 })
 

@@ -11,16 +11,14 @@ import {
   type NodeName,
   type ObjectKey,
   objectKey,
-  type ReconcileResult,
+  type RecheckAfter,
   type Resource,
 } from '@akrijs/kube'
 import type { ClusterState, StoredConfiguration } from '../cluster-state.js'
-import { Failures } from '../failures.js'
-import { changeInstance, planDeparture } from '../instance-nodes.js'
+import { Failures } from '../errors.js'
+import { changeInstance, planDeparture, unlessOvertaken } from '../instance-nodes.js'
 import { isDeleted, type KubernetesObject } from '../kubernetes-objects.js'
-import { earliest, requeueAt } from '../requeue.js'
 import type { Term } from '../term.js'
-import { unlessOvertaken } from '../unless-overtaken.js'
 import { devicePodsOf, hasOtherAgent } from './node-pods.js'
 import { type NodePresence, nodePresence } from './node-presence.js'
 
@@ -42,13 +40,12 @@ export async function reconcileDeserted(
   key: ObjectKey,
   { state: { instances } }: Term,
   signal: AbortSignal,
-): Promise<ReconcileResult> {
+): Promise<void> {
   const instance = instances.cache.get(key)
-  if (instance === undefined || isDeleted(instance)) return {}
+  if (instance === undefined || isDeleted(instance)) return
   const { nodes, deviceUsage } = instance.spec
   if (nodes.length === 0 && heldSlots(deviceUsage) === 0)
     await changeInstance(instances, instance, { do: 'delete' }, signal)
-  return {}
 }
 
 /**
@@ -75,24 +72,24 @@ export async function reconcileNode(
   node: NodeName,
   term: Term,
   signal: AbortSignal,
-): Promise<ReconcileResult> {
-  const { state, clock } = term
+  recheckAfter: RecheckAfter,
+): Promise<void> {
+  const { state } = term
   const instances = state.instancesByNode.get(node)
   const finalized = finalizedBy(node, state)
-  if (instances.length + finalized.length === 0) return {}
+  if (instances.length + finalized.length === 0) return
   const presence = await nodePresence(node, term, signal)
   // The API server may refuse each write of an object that an earlier custom resource accepted.
   const errors = new Failures()
-  const pass = { ...term, node, errors, signal }
-  let recheckAt: number | undefined
-  if (presence.state === 'present')
-    recheckAt = earliest(presence.lostAt, await releaseFinalizers(finalized, pass))
-  else {
+  const pass = { ...term, node, errors, signal, recheckAfter }
+  if (presence.state === 'present') {
+    recheckAfter(presence.lostInMs)
+    await releaseFinalizers(finalized, pass)
+  } else {
     for (const object of finalized) await errors.of(removeFinalizer(object, node, signal))
-    if (instances.length > 0) recheckAt = await leaveInstances(instances, presence, pass)
+    if (instances.length > 0) await leaveInstances(instances, presence, pass)
   }
   errors.throwFirst()
-  return requeueAt(recheckAt, clock.monotonicMs())
 }
 
 /** The work on one node. */
@@ -100,19 +97,18 @@ interface Pass extends Term {
   readonly node: NodeName
   readonly errors: Failures
   readonly signal: AbortSignal
+  readonly recheckAfter: RecheckAfter
 }
 
-/** @returns when to check again, by `monotonicMs` */
 async function leaveInstances(
   instances: readonly Instance[],
   presence: NodePresence,
   pass: Pass,
-): Promise<number | undefined> {
+): Promise<void> {
   const { node, state, client, clock, sights, nodeGraceMs, log, compatibility, errors } = pass
   const resources = new Set<string>()
   for await (const pod of devicePodsOf(node, { client, signal: pass.signal }))
     for (const name of pod.resources) resources.add(name)
-  let recheckAt: number | undefined
   let left = 0
   let podsRemain = false
   for (const instance of instances) {
@@ -123,7 +119,7 @@ async function leaveInstances(
     const { fact = '', ageMs = 0 } = sights.last(removal) ?? {}
     const lastPauseMs = Number.parseInt(fact, 10) || 0
     if (isIn && ageMs < lastPauseMs) {
-      recheckAt = earliest(recheckAt, clock.monotonicMs() + lastPauseMs - ageMs)
+      pass.recheckAfter(lastPauseMs - ageMs)
       continue
     }
     const isUsed =
@@ -139,10 +135,11 @@ async function leaveInstances(
     const isStable = lastPauseMs === 0 || ageMs >= lastPauseMs + nodeGraceMs
     const nextMs = isStable ? PAUSE_MS : 2 * lastPauseMs
     const pauseMs = presence.state === 'silent' ? nodeGraceMs : Math.min(nodeGraceMs, nextMs)
-    sights.ageMs(removal, `${pauseMs} ms from ${clock.monotonicMs()}`)
+    // Later than that, the next removal has the first pause again.
+    sights.ageMs(removal, `${pauseMs} ms from ${clock.monotonicMs()}`, pauseMs + nodeGraceMs)
   }
   if (left > 0) log.info({ node, instances: left, podsRemain }, 'lost node removed')
-  return podsRemain ? earliest(recheckAt, clock.monotonicMs() + POD_CHECK_MS) : recheckAt
+  if (podsRemain) pass.recheckAfter(POD_CHECK_MS)
 }
 
 function finalizedBy(node: NodeName, state: ClusterState): FinalizedObject[] {
@@ -160,13 +157,9 @@ function finalizedBy(node: NodeName, state: ClusterState): FinalizedObject[] {
  * system took its place. On any other node it removes those of objects whose deletion has waited
  * for the grace period: an agent of Akri 0.13 that still ran there would have removed its finalizer
  * long ago.
- * @returns when to check again, by `monotonicMs`
  */
-async function releaseFinalizers(
-  finalized: readonly FinalizedObject[],
-  pass: Pass,
-): Promise<number | undefined> {
-  const { node, clock, sights, nodeGraceMs, log, errors, signal } = pass
+async function releaseFinalizers(finalized: readonly FinalizedObject[], pass: Pass): Promise<void> {
+  const { node, clock, sights, nodeGraceMs, log, errors, signal, recheckAfter } = pass
   const now = clock.monotonicMs()
   // An agent of Akri 0.13 that runs unseen would add its finalizer again.
   const releaseOf = (object: FinalizedObject) =>
@@ -176,12 +169,12 @@ async function releaseFinalizers(
     return ageMs >= nodeGraceMs
   })
   const takeover = due.length > 0 ? await takeoverOf(pass) : 'none'
-  const waitedAt = ({ metadata: { uid, deletionTimestamp } }: FinalizedObject) => {
+  const waitMs = ({ metadata: { uid, deletionTimestamp } }: FinalizedObject) => {
     if (takeover === 'complete') return 0
     if (deletionTimestamp === undefined) return Infinity
-    return now + nodeGraceMs - sights.ageMs(`deletion ${uid}`, deletionTimestamp)
+    return nodeGraceMs - sights.ageMs(`deletion ${uid}`, deletionTimestamp)
   }
-  const ready = due.filter((object) => waitedAt(object) <= now)
+  const ready = due.filter((object) => waitMs(object) <= 0)
   // Another program may wait for the end of a deletion.
   ready.sort((a, b) => Number(isDeleted(b)) - Number(isDeleted(a)))
   let objects = 0
@@ -192,13 +185,10 @@ async function releaseFinalizers(
     if (result === 'removed' || result === 'kept') sights.ageMs(releaseOf(object), String(now))
   }
   if (objects > 0) log.info({ node, objects }, 'leftover finalizers removed')
-  const waits = due.map(waitedAt).filter((time) => time > now && time < Infinity)
-  return earliest(
-    ...waits,
-    ready.length > MAX_RELEASES ? now + REST_MS : undefined,
-    // No watch shows the end of an agent in another namespace.
-    takeover === 'pending' ? now + POD_CHECK_MS : undefined,
-  )
+  for (const ms of due.map(waitMs)) if (ms > 0) recheckAfter(ms)
+  if (ready.length > MAX_RELEASES) recheckAfter(REST_MS)
+  // No watch shows the end of an agent in another namespace.
+  if (takeover === 'pending') recheckAfter(POD_CHECK_MS)
 }
 
 /** Whether an agent of this system has taken the place of the agent of Akri 0.13. */

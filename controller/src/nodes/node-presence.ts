@@ -9,11 +9,8 @@ import { hasOtherAgent } from './node-pods.js'
 export type NodePresence =
   /** `left`: the agent was taken off the node, and the node is there. */
   | { readonly state: 'deleted' | 'silent' | 'left' }
-  /**
-   * A node that is not ready becomes silent at `lostAt`, and the agent of a ready node has left
-   * then, by `monotonicMs`.
-   */
-  | { readonly state: 'present'; readonly lostAt?: number }
+  /** After `lostInMs` a node that is not ready is silent, or the agent of a ready node has left. */
+  | { readonly state: 'present'; readonly lostInMs?: number }
 
 /** The namespace of the Leases that kubelets renew. */
 const LEASE_NAMESPACE = 'kube-node-lease'
@@ -36,7 +33,7 @@ export async function nodePresence(
     const leftMs = graceLeftMs(node, term)
     const isLeft = state.reportIndex.presence(node) === 'left'
     if (!isLeft || leftMs === undefined) return { state: 'present' }
-    if (leftMs > 0) return { state: 'present', lostAt: clock.monotonicMs() + leftMs }
+    if (leftMs > 0) return { state: 'present', lostInMs: leftMs }
     const isReplaced = await isReplacedByOther(node, term, signal)
     return { state: isReplaced ? 'present' : 'left' }
   }
@@ -47,7 +44,7 @@ export async function nodePresence(
   const silentForMs = Math.min(now - cached.readySince, sights.ageMs(`Lease ${node}`, renewal))
   return silentForMs >= nodeGraceMs
     ? { state: 'silent' }
-    : { state: 'present', lostAt: now + nodeGraceMs - silentForMs }
+    : { state: 'present', lostInMs: nodeGraceMs - silentForMs }
 }
 
 /**

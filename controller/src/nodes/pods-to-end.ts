@@ -1,5 +1,5 @@
-import { type ObjectKey, objectKey, PODS, type ReconcileResult, Resource } from '@akrijs/kube'
-import { Failures } from '../failures.js'
+import { type ObjectKey, objectKey, PODS, Resource } from '@akrijs/kube'
+import { Failures } from '../errors.js'
 import type { Term } from '../term.js'
 import { devicePodsOf } from './node-pods.js'
 
@@ -16,9 +16,9 @@ export async function endPods(
   reportKey: ObjectKey,
   { state, client, events, log }: Term,
   signal: AbortSignal,
-): Promise<ReconcileResult> {
+): Promise<void> {
   const { metadata, podsToEnd = {} } = state.reports.cache.get(reportKey) ?? {}
-  if (metadata === undefined || Object.keys(podsToEnd).length === 0) return {}
+  if (metadata === undefined || Object.keys(podsToEnd).length === 0) return
   const { name: node } = metadata
   const pods = new Resource(client, PODS)
   const failures = new Failures()
@@ -42,5 +42,4 @@ export async function endPods(
     log.warn({ pod: key, node, slot: asked.slot }, 'Pod that fills the disk of its node deleted')
   }
   failures.throwFirst()
-  return {}
 }

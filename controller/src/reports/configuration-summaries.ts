@@ -1,14 +1,13 @@
 import type { Configuration, ConfigurationStatus, Instance, InstanceCondition } from '@akrijs/api'
-import { mergePatchOf, type ObjectKey, type ReconcileResult } from '@akrijs/kube'
+import { mergePatchOf, type ObjectKey, type RecheckAfter } from '@akrijs/kube'
 import { type BrokerCensus, brokerCensus } from '../brokers/broker-census.js'
 import type { BrokerProblem } from '../brokers/broker-problem.js'
-import { slowAt } from '../brokers/pod-state.js'
+import { slowAt } from '../brokers/broker-state.js'
 import { RefusedJobs } from '../brokers/refused-jobs.js'
 import type { Rollouts } from '../brokers/rollouts.js'
 import type { StoredConfiguration } from '../cluster-state.js'
 import type { Pod } from '../kubernetes-objects.js'
 import { graceLeftMs, silentMs, unreportedMs } from '../nodes/node-presence.js'
-import { earliest } from '../requeue.js'
 import type { Term } from '../term.js'
 import { EVENT_REASONS } from './conditions.js'
 import {
@@ -49,31 +48,33 @@ export class ConfigurationSummaries {
     this.#refusedJobs = new RefusedJobs(term)
   }
 
-  async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult> {
+  async reconcile(key: ObjectKey, signal: AbortSignal, recheckAfter: RecheckAfter): Promise<void> {
     const { state, clock } = this.#term
     const stored = state.configurations.cache.get(key)
     if (stored === undefined) {
       this.#dueAt.delete(key)
-      await this.#refusedJobs.check(key, undefined, signal)
-      return {}
+      await this.#refusedJobs.check(key, undefined, signal, recheckAfter)
+      return
     }
     // Before that, the absence of a report means nothing.
-    if (!state.hasReports) return {}
+    if (!state.hasReports) return
     const startedAt = clock.monotonicMs()
     const waitMs = (this.#dueAt.get(key) ?? 0) - startedAt
-    if (waitMs > 0) return { requeueAfterMs: waitMs }
+    if (waitMs > 0) return recheckAfter(waitMs)
     const instances = state.ownInstancesOf(key, stored)
     const { valid } = stored
     const census = valid && brokerCensus(valid, instances, this.#term, this.#rollouts)
     const computeMs = Math.max(COMPUTE_MS, COMPUTE_PARTS * (clock.monotonicMs() - startedAt))
+    recheckAfter(census?.rollout?.recheckInMs)
     const { idleJobs = [] } = census ?? {}
-    const { problem, recheckInMs } = await this.#refusedJobs.check(key, idleJobs[0], signal)
-    const { reported, changeInMs } = reportsOf(key, stored, instances, this.#term)
-    const { silent, silentInMs } = unreportedOf(stored, this.#term)
-    const slowInMs = census && nextSlowInMs(key, this.#term)
-    const stuckInMs = census?.rollout?.recheckInMs
-    const recheckMs = earliest(recheckInMs, changeInMs, silentInMs, slowInMs, stuckInMs)
-    const recheck = recheckMs === undefined ? {} : { requeueAfterMs: recheckMs }
+    const problem = await this.#refusedJobs.check(key, idleJobs[0], signal, recheckAfter)
+    const reported = reportsOf(key, stored, instances, this.#term, recheckAfter)
+    const silent = unreportedOf(stored, this.#term, recheckAfter)
+    // When the next broker has been starting for too long.
+    for (const pod of census ? state.pods.labelled('Configuration', key) : []) {
+      const slowInMs = (slowAt(pod) ?? 0) - clock.monotonicMs()
+      if (slowInMs > 0) recheckAfter(slowInMs)
+    }
     const summary = summaryOf({
       configuration: stored,
       instances,
@@ -84,15 +85,14 @@ export class ConfigurationSummaries {
     })
     if (reported.length > 0) this.#dueAt.set(key, clock.monotonicMs() + computeMs)
     const changes = summary && changesOf(stored, summary)
-    if (changes === undefined) return recheck
+    if (changes === undefined) return
     const { resourceVersion } = stored.metadata
     const patch = { metadata: { resourceVersion }, status: changes }
     const written = await this.#term.configurationStatus.write(stored, patch, signal)
     // The watch event of the other write starts the next reconcile.
-    if (written === undefined) return recheck
+    if (written === undefined) return
     recordEvents(key, stored, summary?.conditions ?? [], this.#term)
     this.#dueAt.set(key, clock.monotonicMs() + WRITE_MS)
-    return recheck
   }
 }
 
@@ -100,14 +100,6 @@ export class ConfigurationSummaries {
 function withProblem(census: BrokerCensus, problem: BrokerProblem | undefined): BrokerCensus {
   const { problems, idleJobs = [] } = census
   return { ...census, problems: [...problems, ...idleJobs.flatMap(() => problem ?? [])] }
-}
-
-/** In how many milliseconds the next broker has been starting for too long. */
-function nextSlowInMs(key: ObjectKey, { state, clock }: Term): number | undefined {
-  const now = clock.monotonicMs()
-  const times = state.pods.labelled('Configuration', key).map(slowAt)
-  const at = earliest(...times.filter((time = 0) => time > now))
-  return at && at - now
 }
 
 function hasReferences({ spec }: Configuration): boolean {
@@ -166,18 +158,18 @@ function recordEvents(
   }
 }
 
-/** The reports that count, and after how many milliseconds that changes by time alone. */
+/** The reports that count. */
 function reportsOf(
   key: ObjectKey,
   { metadata, status: before }: StoredConfiguration,
   instances: readonly Instance[],
   term: Term,
-) {
+  recheckAfter: RecheckAfter,
+): ReportedNode[] {
   const { state, nodeGraceMs } = term
   // A controller that has just started does not know for how long agents are not there.
   const awayMs = isReadySilent(before) ? 0 : Math.min(AWAY_MS, nodeGraceMs)
   const reported: ReportedNode[] = []
-  let changeInMs: number | undefined
   for (const { report, presence } of state.reportIndex.of(key)) {
     const entry = report.configurations[key]
     if (presence === 'deleted' || entry?.uid !== metadata.uid) continue
@@ -188,17 +180,17 @@ function reportsOf(
       // The report stays for the claims of Pods. An earlier leader may have removed the node.
       const isOut = status.devices > 0 && !instances.some(({ spec }) => spec.nodes.includes(node))
       if (isOut || leftMs === 0) continue
-      changeInMs = earliest(changeInMs, leftMs)
+      recheckAfter(leftMs)
     }
     const silentForMs = silentMs(node, term)
     const agent = agentState(silentForMs, awayMs)
-    if (agent === 'away') changeInMs = earliest(changeInMs, awayMs - (silentForMs ?? 0))
+    if (agent === 'away') recheckAfter(awayMs - (silentForMs ?? 0))
     const agents = presence === 'present' ? [] : state.reportIndex.agentsOn(node)
     const problem = presence === 'exchanged' ? problemOf(agents) : {}
     const absence = absenceText(presence, { isNodeReady: state.isReady(node), agents })
     reported.push({ node, status, agent, absence, ...problem })
   }
-  return { reported, changeInMs }
+  return reported
 }
 
 function agentState(silentForMs: number | undefined, awayMs: number): ReportedNode['agent'] {
@@ -206,13 +198,13 @@ function agentState(silentForMs: number | undefined, awayMs: number): ReportedNo
   return silentForMs < awayMs ? 'away' : 'silent'
 }
 
-/**
- * The nodes whose agents have never reported, and are not ready for longer than a start takes; and
- * after how many milliseconds the next one counts.
- */
-function unreportedOf({ metadata, status: before }: StoredConfiguration, term: Term) {
+/** The nodes whose agents have never reported, and are not ready for longer than a start takes. */
+function unreportedOf(
+  { metadata, status: before }: StoredConfiguration,
+  term: Term,
+  recheckAfter: RecheckAfter,
+): ReportedNode[] {
   const silent: ReportedNode[] = []
-  let silentInMs: number | undefined
   for (const [node, pod] of term.state.reportIndex.unreported) {
     const isPullFailed = pod.problem?.reason === 'ImagePullFailed'
     const startMs = isPullFailed ? PULL_FAILED_MS : START_MS
@@ -221,7 +213,7 @@ function unreportedOf({ metadata, status: before }: StoredConfiguration, term: T
     // A controller that has just started does not know for how long.
     const wasSilent = entry !== undefined && isSilentEntry(entry)
     if (waitMs > 0 && !wasSilent) {
-      silentInMs = earliest(silentInMs, waitMs)
+      recheckAfter(waitMs)
       continue
     }
     const status = { observedGeneration: metadata.generation, devices: 0, conditions: [] }
@@ -229,7 +221,7 @@ function unreportedOf({ metadata, status: before }: StoredConfiguration, term: T
       pod.problem?.message ?? absenceText('silent', { isNodeReady: true, agents: [pod] })
     silent.push({ node, status, agent: 'silent', unreported, ...problemOf([pod]) })
   }
-  return { silent, silentInMs }
+  return silent
 }
 
 /** Why the agent that should have taken the place of another does not run. */

@@ -4,7 +4,7 @@ import type { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually, inSteps } from '../../../test/support/eventually.js'
 import type { ClusterState } from '../cluster-state.js'
-import type { TestApi } from '../testing/api.js'
+import { reconciled, type TestApi } from '../testing/api.js'
 import { TestControl } from '../testing/control.js'
 import { testInstance } from '../testing/objects.js'
 import { problemOf, reconcileInstanceProblems } from './instance-problems.js'
@@ -62,7 +62,10 @@ const OVER = has('False', 'the device has no problem any more')
 async function started(): Promise<{ state: ClusterState; look: () => Promise<unknown> }> {
   const term = await api.term(clock)
   const { signal } = new AbortController()
-  return { state: term.state, look: () => reconcileInstanceProblems(CAM, term, signal) }
+  return {
+    state: term.state,
+    look: () => reconciled((after) => reconcileInstanceProblems(CAM, term, signal, after)),
+  }
 }
 
 it.each([

@@ -6,9 +6,9 @@ import {
   type InstanceProblem,
   instanceConditions,
 } from '@akrijs/api'
-import type { NodeName, ObjectKey, ReconcileResult } from '@akrijs/kube'
+import type { NodeName, ObjectKey, RecheckAfter } from '@akrijs/kube'
 import type { ClusterState, StoredConfiguration } from '../cluster-state.js'
-import { Failures } from '../failures.js'
+import { Failures } from '../errors.js'
 import type { Term } from '../term.js'
 
 /** The most writes for one Configuration in a turn: a handler can report new problems for ever. */
@@ -30,10 +30,11 @@ export async function reconcileInstanceProblems(
   key: ObjectKey,
   { state, clock, instanceStatus }: Term,
   signal: AbortSignal,
-): Promise<ReconcileResult> {
+  recheckAfter: RecheckAfter,
+): Promise<void> {
   const configuration = state.configurations.cache.get(key)
   // Before all reports are known, the absence of a problem means nothing.
-  if (configuration === undefined || !state.hasReports) return {}
+  if (configuration === undefined || !state.hasReports) return
   const problems = problemsOf(key, configuration, state)
   const now = new Date(clock.wallMs()).toISOString()
   const changes = state.ownInstancesOf(key, configuration).flatMap((instance) => {
@@ -41,10 +42,11 @@ export async function reconcileInstanceProblems(
     const conditions = instanceConditions(before, problemOf(instance, problems), now)
     return isDeepStrictEqual(before, conditions) ? [] : { instance, conditions }
   })
+  if (changes.length > MAX_WRITES) recheckAfter(REST_MS)
   const failures = new Failures()
   let written = 0
   for (const { instance, conditions } of changes) {
-    if (written === MAX_WRITES) return { requeueAfterMs: REST_MS }
+    if (written === MAX_WRITES) return
     const { uid, resourceVersion } = instance.metadata
     // A list is written as a whole, and another program may change its conditions meanwhile.
     const isAlone = conditions.length === 1
@@ -53,7 +55,6 @@ export async function reconcileInstanceProblems(
     if (await failures.of(writing)) written++
   }
   failures.throwFirst()
-  return {}
 }
 
 function problemsOf(

@@ -1,5 +1,5 @@
 import type { NodeReport } from '@akrijs/api'
-import { ApiError, type NodeName, objectKey, type ReconcileResult } from '@akrijs/kube'
+import { ApiError, type NodeName, objectKey, type RecheckAfter } from '@akrijs/kube'
 import type { Pod } from '../kubernetes-objects.js'
 import { graceLeftMs, isReplacedByOther } from '../nodes/node-presence.js'
 import type { Term } from '../term.js'
@@ -15,15 +15,16 @@ export async function reconcileLeftReport(
   node: NodeName,
   term: Term,
   signal: AbortSignal,
-): Promise<ReconcileResult> {
+  recheckAfter: RecheckAfter,
+): Promise<void> {
   const { state, log } = term
   const key = objectKey('', node)
   const report = state.reports.cache.get(key)
   const leftMs = graceLeftMs(node, term)
-  if (report === undefined || leftMs === undefined) return {}
-  if (leftMs > 0) return { requeueAfterMs: leftMs }
+  if (report === undefined || leftMs === undefined) return
+  if (leftMs > 0) return recheckAfter(leftMs)
   if (state.instancesByNode.has(node) && (await isNeeded(report, term, signal)))
-    return { requeueAfterMs: RECHECK_MS }
+    return recheckAfter(RECHECK_MS)
   const { uid, resourceVersion } = report.metadata
   try {
     await state.reports.api.delete(key, { uid, resourceVersion }, { signal })
@@ -32,7 +33,6 @@ export async function reconcileLeftReport(
     // An agent has written the report meanwhile.
     if (!ApiError.is(error, 409)) throw error
   }
-  return {}
 }
 
 /**

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { NodeReport } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey, objectKey, type Reflector } from '@akrijs/kube'
 import { Listeners } from '@akrijs/runtime'
-import { isEnded } from '../brokers/pod-state.js'
+import { isEnded } from '../brokers/broker-state.js'
 import { CacheIndex } from '../cache-index.js'
 import { type ClusterNode, isDeleted, type Pod } from '../kubernetes-objects.js'
 

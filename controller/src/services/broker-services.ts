@@ -1,7 +1,7 @@
 import { type BrokerSpec, type Configuration, type Instance, labelValue } from '@akrijs/api'
-import { ApiError, type ObjectKey, objectKey, type ReconcileResult } from '@akrijs/kube'
+import { ApiError, type ObjectKey, objectKey } from '@akrijs/kube'
+import { isEnded } from '../brokers/broker-state.js'
 import { ownedMetadata } from '../brokers/broker-template.js'
-import { isEnded } from '../brokers/pod-state.js'
 import type { ClusterState } from '../cluster-state.js'
 import { isDeleted, type Pod } from '../kubernetes-objects.js'
 import { ANNOTATIONS, CONTROLLER, LABELS, serviceName, specHash, specHashOf } from '../labels.js'
@@ -19,11 +19,11 @@ export async function reconcileInstanceService(
   key: ObjectKey,
   term: Term,
   signal: AbortSignal,
-): Promise<ReconcileResult> {
+): Promise<void> {
   const { state } = term
   const instance = state.instances.cache.get(key)
   const configuration = instance && state.ownerOf(instance)
-  if (instance === undefined || configuration === undefined || isDeleted(instance)) return {}
+  if (instance === undefined || configuration === undefined || isDeleted(instance)) return
   const { brokerSpec, instanceServiceSpec } = state.workloadSpec(configuration)
   // The Pods of a Deployment belong to no Instance.
   const hasDeployment = brokerSpec !== undefined && 'brokerDeploymentSpec' in brokerSpec
@@ -40,10 +40,10 @@ export async function reconcileConfigurationService(
   key: ObjectKey,
   term: Term,
   signal: AbortSignal,
-): Promise<ReconcileResult> {
+): Promise<void> {
   const { state } = term
   const configuration = state.configuration(key)
-  if (configuration === undefined || isDeleted(configuration)) return {}
+  if (configuration === undefined || isDeleted(configuration)) return
   const { brokerSpec, configurationServiceSpec } = state.workloadSpec(configuration)
   const desired = {
     owner: configuration,
@@ -68,7 +68,7 @@ async function reconcileService(
   { owner, spec, pods, expectsBrokers }: DesiredService,
   { state: { services }, log }: Term,
   signal: AbortSignal,
-): Promise<ReconcileResult> {
+): Promise<void> {
   const hash = spec && specHash(spec)
   const service = brokerService(owner, spec ?? {}, hash ?? '')
   const id = ownerIdOf(owner.kind, owner)
@@ -77,13 +77,13 @@ async function reconcileService(
   const current = found !== undefined && ownerIn(found) === id ? found : undefined
   const isUsed = pods.some((pod) => !isEnded(pod))
   if (hash === undefined || !(isUsed || expectsBrokers)) {
-    if (current === undefined) return {}
+    if (current === undefined) return
     await services.remove(current, { signal })
     log.info({ service: name }, 'service removed')
-    return {}
+    return
   }
-  if (current && specHashOf(current) === hash && isAsApplied(current, service)) return {}
-  if (current === undefined && !pods.some(({ phase }) => phase === 'Running')) return {}
+  if (current && specHashOf(current) === hash && isAsApplied(current, service)) return
+  if (current === undefined && !pods.some(({ phase }) => phase === 'Running')) return
   try {
     await services.apply(service, id, signal)
   } catch (error) {
@@ -95,7 +95,6 @@ async function reconcileService(
     await services.apply(service, id, signal)
   }
   log.info({ service: name }, 'service applied')
-  return {}
 }
 
 /** Whether the Instances have brokers, or will have brokers again. */

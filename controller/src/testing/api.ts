@@ -1,4 +1,4 @@
-import { type ApiClient, type ApiObject, objectKey } from '@akrijs/kube'
+import { type ApiClient, type ApiObject, objectKey, type RecheckAfter } from '@akrijs/kube'
 import { FakeApiServer, type Refusal } from '@akrijs/kube/testing'
 import { type Clock, silentLogger, systemClock } from '@akrijs/runtime'
 import { expect } from 'vitest'
@@ -21,6 +21,16 @@ export function withoutStatus({ path }: { readonly path: string }): Refusal | un
         message: 'the server could not find the requested resource',
       }
     : undefined
+}
+
+/** Reconciles, and resolves with the time after which the key is reconciled again. */
+export async function reconciled(
+  reconcile: (recheckAfter: RecheckAfter) => Promise<void>,
+): Promise<{ requeueAfterMs?: number }> {
+  const times: number[] = []
+  await reconcile((ms = Infinity) => times.push(Math.max(0, ms)))
+  const requeueAfterMs = Math.min(Infinity, ...times)
+  return requeueAfterMs < Infinity ? { requeueAfterMs } : {}
 }
 
 /** A fake API server, and the state that a controller has of it. */

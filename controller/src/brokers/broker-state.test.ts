@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { testPod } from '../testing/objects.js'
-import { restart, restartsOf } from './restart-backoff.js'
+import { restart, restartsOf } from './broker-state.js'
 
 const uids = fc.uuid()
 

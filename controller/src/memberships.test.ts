@@ -2,10 +2,10 @@ import type { NodeReport } from '@akrijs/api'
 import { objectKey } from '@akrijs/kube'
 import type { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { inSteps } from '../../../test/support/eventually.js'
-import type { TestApi } from '../testing/api.js'
-import { TestControl } from '../testing/control.js'
-import { INSTANCE, testInstance } from '../testing/objects.js'
+import { inSteps } from '../../test/support/eventually.js'
+import type { TestApi } from './testing/api.js'
+import { TestControl } from './testing/control.js'
+import { INSTANCE, testInstance } from './testing/objects.js'
 
 const KEY = objectKey('plant', 'cam-8120fe')
 
