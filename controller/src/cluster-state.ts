@@ -58,7 +58,7 @@ import {
 } from './kubernetes-objects.js'
 import { AGENT_SELECTOR, CONTROLLER, LABELS } from './labels.js'
 import { OwnedObjects } from './owned-objects.js'
-import { hasLabel, ownerIdOf, ownerIn } from './owners.js'
+import { hasLabel, isOwned } from './owners.js'
 import { ReportIndex } from './reports/report-index.js'
 
 /** What a Configuration asks of the controller. */
@@ -213,8 +213,7 @@ export class ClusterState {
   /** The Configuration that owns the Instance, and not only has the name of the owner. */
   ownerOf(instance: Instance): Configuration | undefined {
     const configuration = this.configuration(configurationOf(instance))
-    return configuration !== undefined &&
-      ownerIn(instance) === ownerIdOf('Configuration', configuration)
+    return configuration && isOwned(instance, 'Configuration', configuration)
       ? configuration
       : undefined
   }
@@ -247,8 +246,9 @@ export class ClusterState {
 
   /** The Instances that a Configuration owns, and that not only have its name. */
   ownInstancesOf(key: ObjectKey, configuration: Pick<Configuration, 'metadata'>): Instance[] {
-    const owner = ownerIdOf('Configuration', configuration)
-    return this.instancesByConfiguration.get(key).filter((instance) => ownerIn(instance) === owner)
+    return this.instancesByConfiguration
+      .get(key)
+      .filter((instance) => isOwned(instance, 'Configuration', configuration))
   }
 
   /**

@@ -4,7 +4,6 @@ import { keyOf, keyParts, type NodeName, type ObjectKey, type ReconcileQueue } f
 import { reconcileDeployment } from './brokers/configuration-deployment.js'
 import { reportHeldBrokers } from './brokers/held-brokers.js'
 import { reconcileBrokers } from './brokers/reconcile-brokers.js'
-import { Rollouts } from './brokers/rollouts.js'
 import { labelInstance, Memberships } from './instance-nodes.js'
 import { reconcileDeserted, reconcileNode, suspectsOf } from './nodes/lost-nodes.js'
 import { silentMs, unreportedMs } from './nodes/node-presence.js'
@@ -40,8 +39,8 @@ export async function control(options: ControllerOptions, signal: AbortSignal): 
   const term = beginTerm(options)
   const queues = new WorkQueues(term, signal)
   const nodes = queues.queueOf<NodeName>('Node', reconcileNode)
-  const rollouts = queueWorkloads(term, nodes, queues, signal)
-  queueStatuses(term, rollouts, nodes, queues, signal)
+  const summaries = queueStatuses(term, nodes, queues, signal)
+  queueWorkloads(term, nodes, summaries, queues, signal)
   queueMemberships(term, queues, signal)
   await queues.run()
 }
@@ -49,27 +48,27 @@ export async function control(options: ControllerOptions, signal: AbortSignal): 
 /**
  * The work on brokers, Services, Deployments, labels of Instances and lost nodes.
  * @param nodes the queue of nodes that may be lost
+ * @param summaries the queue of Configurations
  */
 function queueWorkloads(
   term: Term,
   nodes: ReconcileQueue<NodeName>,
+  summaries: ReconcileQueue<ObjectKey>,
   queues: WorkQueues,
   signal: AbortSignal,
-): Rollouts {
-  const { state, failures } = term
-  const rollouts = new Rollouts(term.sights, state.instances.cache.list(), (instance) =>
-    brokers.add(instance),
-  )
-  const brokers: ReconcileQueue<ObjectKey> = queues.workloadQueue(
-    'Instance',
-    (key, _, end, recheckAfter) =>
-      failures.watch('Instance', key, () =>
-        reconcileBrokers(key, term, rollouts, end, recheckAfter),
-      ),
-  )
+): void {
+  const { state, failures, rollouts } = term
   const addSuspects = (object: Parameters<typeof suspectsOf>[0], on: Iterable<NodeName>) => {
     for (const node of suspectsOf(object, on, state)) nodes.add(node)
   }
+  // After each pass its failure and the roll-out can show in the summary.
+  const brokers = queues.workloadQueue('Instance', async (key, _, end, recheckAfter) => {
+    const work = () => reconcileBrokers(key, term, end, recheckAfter)
+    const instance = state.instances.cache.get(key)
+    await failures.watch('Instance', key, work).finally(() => {
+      if (instance) summaries.add(configurationOf(instance), GATHER_SUMMARIES_MS)
+    })
+  })
   const ofInstances = [
     brokers,
     queues.workloadQueue('Instance', reconcileInstanceService),
@@ -83,7 +82,9 @@ function queueWorkloads(
   ]
   const ofConfigurations = [
     queues.workloadQueue('Configuration', (key, _, end) =>
-      failures.watch('Configuration', key, () => reconcileDeployment(key, term, end)),
+      failures
+        .watch('Configuration', key, () => reconcileDeployment(key, term, end))
+        .finally(() => summaries.add(key, GATHER_SUMMARIES_MS)),
     ),
     queues.workloadQueue('Configuration', reconcileConfigurationService),
   ]
@@ -98,6 +99,9 @@ function queueWorkloads(
   const addConfiguration = (key: ObjectKey) => {
     for (const queue of ofConfigurations) queue.add(key)
   }
+  rollouts.onRoom((keys) => {
+    for (const key of keys) brokers.add(key)
+  }, signal)
   state.pods.onChangeOf('Instance', (key) => rollouts.outdate(key), signal)
   state.onInstanceChange(addInstance, signal)
   state.onConfigurationChange(addConfiguration, signal)
@@ -111,19 +115,20 @@ function queueWorkloads(
     addConfiguration(keyOf(found))
     finalizers.add(keyOf(found))
   }
-  return rollouts
 }
 
-/** The work on summaries of Configurations, on problems of Instances and on reports. */
+/**
+ * The work on summaries of Configurations, on problems of Instances and on reports.
+ * @returns the queue of summaries
+ */
 function queueStatuses(
   term: Term,
-  rollouts: Rollouts,
   nodes: ReconcileQueue<NodeName>,
   queues: WorkQueues,
   signal: AbortSignal,
-): void {
-  const { state, failures } = term
-  const writer = new ConfigurationSummaries(term, rollouts)
+): ReconcileQueue<ObjectKey> {
+  const { state } = term
+  const writer = new ConfigurationSummaries(term)
   const summaries = queues.queueOf('Configuration', (key, _, end, recheckAfter) =>
     writer.reconcile(key, end, recheckAfter),
   )
@@ -144,19 +149,7 @@ function queueStatuses(
   const addSummaries = () => {
     for (const found of state.configurations.cache.list()) summaries.add(keyOf(found))
   }
-  const addSummaryOf = (key: ObjectKey) => {
-    const instance = state.instances.cache.get(key)
-    if (instance !== undefined) summaries.add(configurationOf(instance))
-  }
   state.onBrokersChange((key) => summaries.add(key), signal)
-  rollouts.onChange((key) => summaries.add(key), signal)
-  state.onNodeChange((_node, instancesOfNode) => {
-    for (const key of instancesOfNode) addSummaryOf(key)
-  }, signal)
-  failures.onChange(
-    (kind, key) => (kind === 'Instance' ? addSummaryOf(key) : summaries.add(key)),
-    signal,
-  )
   const addReport = (node: NodeName) => {
     leftReports.add(node)
     // Its agent may have left.
@@ -177,6 +170,7 @@ function queueStatuses(
       addEnds(keyOf(report))
     }
   })
+  return summaries
 }
 
 /** The work on Instances that nodes want to join or to leave, as their reports ask. */

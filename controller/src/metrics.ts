@@ -181,18 +181,15 @@ interface ShownProblem {
 function shownProblems(
   configurations: readonly Pick<Configuration, 'metadata' | 'status'>[],
 ): readonly ShownProblem[] {
-  const byNamespace = new Map<string, ShownProblem[]>()
-  for (const { metadata, status } of configurations)
-    for (const condition of problemsOf(status?.conditions ?? [])) {
-      const { namespace, name } = metadata
-      const problems = byNamespace.get(namespace) ?? []
-      byNamespace.set(namespace, problems)
-      if (problems.length < MAX_PROBLEMS) problems.push({ namespace, name, condition })
-    }
-  const shown: ShownProblem[] = []
-  for (let turn = 0; turn < MAX_PROBLEMS && shown.length < MAX_PROBLEMS; turn++)
-    for (const problems of byNamespace.values()) shown.push(...problems.slice(turn, turn + 1))
-  return shown.slice(0, MAX_PROBLEMS)
+  const counts = new Map<string, number>()
+  const found = configurations.flatMap(({ metadata: { namespace, name }, status }) =>
+    problemsOf(status?.conditions ?? []).map((condition) => {
+      const turn = counts.get(namespace) ?? 0
+      counts.set(namespace, turn + 1)
+      return { namespace, name, condition, turn }
+    }),
+  )
+  return found.toSorted((a, b) => a.turn - b.turn).slice(0, MAX_PROBLEMS)
 }
 
 /** Without a report of an agent there is no condition. */

@@ -1,4 +1,4 @@
-import { parseObjectMeta } from '@akrijs/api'
+import { type Configuration, type Instance, parseObjectMeta } from '@akrijs/api'
 import {
   ApiError,
   type DeleteOptions,
@@ -15,9 +15,11 @@ import { NameTakenError } from './errors.js'
 import { isDeleted, type KubernetesObject } from './kubernetes-objects.js'
 import { alternativeName, LABELS } from './labels.js'
 import { appliedFields, FIELD_MANAGER, type NamedObject } from './managed-fields.js'
-import { type OwnerId, ownerIn, ownerKey } from './owners.js'
+import { controllerOf, isOwned, type OwnerKind } from './owners.js'
 
-type OwnerKind = 'Instance' | 'Configuration'
+/** The kinds that a label can name. */
+type LabelledKind = 'Instance' | 'Configuration'
+type Owner = Instance | Configuration
 
 interface Creation<T> {
   readonly namespace: string
@@ -37,9 +39,8 @@ export class OwnedObjects<T extends KubernetesObject> implements Collection<T> {
   readonly cache: Reflector<T>
   readonly api: Resource
   readonly #clock: Clock
-  readonly #byOwnerId: CacheIndex<T, OwnerId>
-  /** By the key of the object that a label names, and by that of the owner: users edit labels. */
-  readonly #byKey: Readonly<Record<OwnerKind, CacheIndex<T, ObjectKey>>>
+  /** By the kind and the key of the object that a label, or the owner reference, names. */
+  readonly #byOwner: CacheIndex<T>
   /** The uids of objects whose deletion was requested, until the cache has dropped them. */
   readonly #deleted = new Map<ObjectKey, string>()
 
@@ -51,31 +52,39 @@ export class OwnedObjects<T extends KubernetesObject> implements Collection<T> {
       const uid = this.#deleted.get(key)
       if (uid !== undefined && cache.get(key)?.metadata.uid !== uid) this.#deleted.delete(key)
     }, signal)
-    this.#byOwnerId = new CacheIndex(cache, ownerIn, signal)
-    const byKey = (kind: OwnerKind) =>
-      new CacheIndex<T, ObjectKey>(
-        cache,
-        (object) => [labelledKey(object, kind) ?? [], ownerKey(object, kind) ?? []].flat(),
-        signal,
-      )
-    this.#byKey = { Instance: byKey('Instance'), Configuration: byKey('Configuration') }
+    this.#byOwner = new CacheIndex(cache, ownersIn, signal)
   }
 
-  ownedBy(owner: OwnerId): T[] {
-    return this.#byOwnerId.get(owner).map((object) => this.#withDeletion(object))
+  ownedBy(kind: OwnerKind, owner: KubernetesObject): T[] {
+    return this.#byOwner
+      .get(ownerName(kind, keyOf(owner)))
+      .filter((object) => isOwned(object, kind, owner))
+      .map((object) => this.#withDeletion(object))
+  }
+
+  /** The object of this name, if the owner has it. */
+  named(name: string, owner: Owner): T | undefined {
+    const found = this.cache.get(objectKey(owner.metadata.namespace, name))
+    return found && isOwned(found, owner.kind, owner) ? found : undefined
   }
 
   /** The objects with the label of an Instance, or of a Configuration. */
-  labelled(kind: OwnerKind, key: ObjectKey): T[] {
-    return this.#byKey[kind]
-      .get(key)
+  labelled(kind: LabelledKind, key: ObjectKey): T[] {
+    return this.#byOwner
+      .get(ownerName(kind, key))
       .filter((object) => labelledKey(object, kind) === key)
       .map((object) => this.#withDeletion(object))
   }
 
-  /** Calls back with an Instance, or a Configuration, after an object of it changed. */
-  onChangeOf(kind: OwnerKind, listener: (owner: ObjectKey) => void, signal: AbortSignal): void {
-    this.#byKey[kind].onChange(listener, signal)
+  /**
+   * Calls back with an Instance, or a Configuration, after an object changed that has its label, or
+   * names it as owner: users edit labels.
+   */
+  onChangeOf(kind: LabelledKind, listener: (owner: ObjectKey) => void, signal: AbortSignal): void {
+    const prefix = ownerName(kind, '')
+    this.#byOwner.onChange((owner) => {
+      if (owner.startsWith(prefix)) listener(owner.slice(prefix.length) as ObjectKey)
+    }, signal)
   }
 
   /**
@@ -111,14 +120,14 @@ export class OwnedObjects<T extends KubernetesObject> implements Collection<T> {
    * Applies the object, and keeps fields of other managers: server-side apply.
    * @throws NameTakenError if an object of another owner has this name
    */
-  async apply(object: NamedObject, owner: OwnerId, signal: AbortSignal): Promise<void> {
+  async apply(object: NamedObject, owner: Owner, signal: AbortSignal): Promise<void> {
     const { name, namespace } = object.metadata
     const key = objectKey(namespace, name)
     const cached = this.cache.get(key)
     const isTaken =
       cached === undefined
         ? isForeign(await this.api.get(key, { signal }), owner)
-        : ownerIn(cached) !== owner
+        : !isOwned(cached, owner.kind, owner)
     if (isTaken)
       throw new NameTakenError(
         `${name} in ${namespace} belongs to another owner: delete or rename that object`,
@@ -177,18 +186,30 @@ export class OwnedObjects<T extends KubernetesObject> implements Collection<T> {
  * controller's label belongs to the owner only if the controller has applied it before: a person
  * removed the label.
  */
-function isForeign(found: unknown, owner: OwnerId): boolean {
+function isForeign(found: unknown, owner: Owner): boolean {
   if (found === undefined) return false
   const metadata = parseObjectMeta(found)
   const wasApplied = Object.keys(appliedFields(found)).length > 0
-  return metadata === undefined || ownerIn({ metadata }) !== owner || !wasApplied
+  return metadata === undefined || !isOwned({ metadata }, owner.kind, owner) || !wasApplied
+}
+
+const ownerName = (kind: string, key: string) => `${kind} ${key}`
+
+function ownersIn(object: KubernetesObject): string[] {
+  const owner = controllerOf(object.metadata)
+  const labelled = (['Instance', 'Configuration'] as const).flatMap((kind) => {
+    const key = labelledKey(object, kind)
+    return key === undefined ? [] : ownerName(kind, key)
+  })
+  if (owner === undefined) return labelled
+  return [...labelled, ownerName(owner.kind, objectKey(object.metadata.namespace, owner.name))]
 }
 
 /**
  * The key of the object that a label names, in the same namespace. Names of Configurations and
  * Instances are never too long for a label.
  */
-function labelledKey({ metadata }: KubernetesObject, kind: OwnerKind): ObjectKey | undefined {
+function labelledKey({ metadata }: KubernetesObject, kind: LabelledKind): ObjectKey | undefined {
   const name = metadata.labels?.[kind === 'Instance' ? LABELS.instance : LABELS.configuration]
   return name === undefined ? undefined : objectKey(metadata.namespace, name)
 }

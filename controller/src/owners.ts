@@ -1,13 +1,5 @@
 import { GROUP } from '@akrijs/api'
-import {
-  JOBS,
-  type ObjectKey,
-  type ObjectMeta,
-  type OwnerReference,
-  objectKey,
-  ownerId,
-  referenceId,
-} from '@akrijs/kube'
+import { JOBS, type ObjectMeta, type OwnerReference } from '@akrijs/kube'
 import type { KubernetesObject } from './kubernetes-objects.js'
 import { CONTROLLER, LABELS } from './labels.js'
 
@@ -17,33 +9,27 @@ import { CONTROLLER, LABELS } from './labels.js'
 
 const GROUPS = { Configuration: GROUP, Instance: GROUP, Job: JOBS.group } as const
 
-type OwnerKind = keyof typeof GROUPS
+export type OwnerKind = keyof typeof GROUPS
 
-/** Equal for an owner and for the objects that it owns. */
-export type OwnerId = string & { readonly __brand: 'OwnerId' }
-
-export function ownerIdOf(kind: OwnerKind, { metadata }: KubernetesObject): OwnerId {
-  return ownerId({ group: GROUPS[kind], kind, metadata }) as OwnerId
-}
-
-/** The owner that the reference of an object means. */
-export function ownerIn({ metadata }: KubernetesObject): OwnerId | undefined {
+/** Whether the reference of an object means this owner, and not only its name. */
+export function isOwned(
+  { metadata }: KubernetesObject,
+  kind: OwnerKind,
+  { metadata: owner }: KubernetesObject,
+): boolean {
   const reference = controllerOf(metadata)
-  return reference && (referenceId(reference, metadata.namespace) as OwnerId)
+  return (
+    reference?.kind === kind &&
+    reference.uid === owner.uid &&
+    reference.name === owner.name &&
+    metadata.namespace === owner.namespace &&
+    reference.apiVersion.replace(/\/[^/]*$/, '') === GROUPS[kind]
+  )
 }
 
 /** Whether an object has the label that the watches of the controller select. */
 export function hasLabel({ metadata }: KubernetesObject): boolean {
   return metadata.labels?.[LABELS.controller] === CONTROLLER
-}
-
-/** The key of the Configuration or Instance that the reference of an object names. */
-export function ownerKey(
-  { metadata }: KubernetesObject,
-  kind: 'Configuration' | 'Instance',
-): ObjectKey | undefined {
-  const owner = controllerOf(metadata)
-  return owner?.kind === kind ? objectKey(metadata.namespace, owner.name) : undefined
 }
 
 /** The reference of an object to the object that manages it. */

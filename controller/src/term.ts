@@ -2,6 +2,7 @@ import { CONFIGURATIONS, type Compatibility, INSTANCES, type Instance } from '@a
 import type { ApiClient, EventRecorder } from '@akrijs/kube'
 import type { Clock, Logger } from '@akrijs/runtime'
 import { BrokerFailures } from './brokers/broker-problem.js'
+import { Rollouts } from './brokers/rollouts.js'
 import type { ClusterState, StoredConfiguration } from './cluster-state.js'
 import { FirstSights } from './first-sights.js'
 import type { ControllerMetrics } from './metrics.js'
@@ -26,6 +27,7 @@ export interface ControllerOptions {
 export interface Term extends ControllerOptions {
   readonly sights: FirstSights
   readonly failures: BrokerFailures
+  readonly rollouts: Rollouts
   readonly instanceStatus: StatusWriter<Instance>
   readonly configurationStatus: StatusWriter<StoredConfiguration>
 }
@@ -33,9 +35,11 @@ export interface Term extends ControllerOptions {
 export function beginTerm(options: ControllerOptions): Term {
   const { state, clock, log } = options
   const { instances, configurations } = state
+  const sights = new FirstSights(clock)
   return {
     ...options,
-    sights: new FirstSights(clock),
+    sights,
+    rollouts: new Rollouts(sights, instances.cache.list()),
     failures: new BrokerFailures(),
     instanceStatus: new StatusWriter({ kind: INSTANCES, collection: instances, clock, log }),
     configurationStatus: new StatusWriter({

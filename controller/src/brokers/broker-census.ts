@@ -3,7 +3,6 @@ import { keyOf, objectKey } from '@akrijs/kube'
 import type { ClusterState } from '../cluster-state.js'
 import { isDeleted, type Job, type Pod } from '../kubernetes-objects.js'
 import { specHash, specHashOf } from '../labels.js'
-import { ownerIdOf, ownerIn } from '../owners.js'
 import type { Term } from '../term.js'
 import { historyOf, replacedBy } from './broker-history.js'
 import { type BrokerProblem, noUsableNode, refusal } from './broker-problem.js'
@@ -11,7 +10,6 @@ import { isEnded, problemAt } from './broker-state.js'
 import { deploymentName } from './broker-template.js'
 import { isOf } from './configuration-deployment.js'
 import { type PodTemplate, podTemplateOf } from './instance-plan.js'
-import type { Rollouts } from './rollouts.js'
 
 /** The brokers of a Configuration: those that it should have, and those that work. */
 export interface BrokerCensus {
@@ -44,7 +42,6 @@ export function brokerCensus(
   configuration: Configuration,
   instances: readonly Instance[],
   term: Term,
-  rollouts: Rollouts,
 ): BrokerCensus | undefined {
   const { state, clock } = term
   const now = clock.monotonicMs()
@@ -61,7 +58,7 @@ export function brokerCensus(
     const census = sum('broker Pods', counts, failures)
     const hasOutdated = counts.some(({ outdated }) => outdated > 0)
     if (template.strategy === 'OnDelete' || !hasOutdated) return census
-    const { isBlocked, missing, slowInMs } = rollouts.of(keyOf(configuration))
+    const { isBlocked, missing, slowInMs } = term.rollouts.of(keyOf(configuration))
     const broken = counts.reduce((before, { broken: more }) => before + more, failures.length)
     const isStuck = slowInMs === 0 || (isBlocked && broken >= missing)
     const [waitsFor] = counts.flatMap(({ unready }) => unready).sort()
@@ -89,7 +86,7 @@ function ofPods(
   { pods, nodes }: ClusterState,
   now: number,
 ): PodCount {
-  const present = pods.ownedBy(ownerIdOf('Instance', instance)).filter((pod) => !isDeleted(pod))
+  const present = pods.ownedBy('Instance', instance).filter((pod) => !isDeleted(pod))
   const living = new Set(present.filter((pod) => !isEnded(pod)).map(({ targetNode }) => targetNode))
   const obstacles = [...new Set(instance.spec.nodes)].sort().map((node) => ({
     node,
@@ -119,7 +116,7 @@ function ofPods(
 }
 
 function ofJob(instance: Instance, hash: string, { jobs, pods }: ClusterState, now: number): Count {
-  const present = jobs.ownedBy(ownerIdOf('Instance', instance)).filter((job) => !isDeleted(job))
+  const present = jobs.ownedBy('Instance', instance).filter((job) => !isDeleted(job))
   const current = present.find((candidate) => specHashOf(candidate) === hash)
   const job = current ?? present[0]
   const wasCreated = instance.status?.brokerJob?.specHash === hash
@@ -134,7 +131,7 @@ function ofJob(instance: Instance, hash: string, { jobs, pods }: ClusterState, n
   const { name } = job.metadata
   if (job.outcome === 'failed')
     return count(false, { reason: 'JobFailed', message: `Job ${name}: ${job.failure}` })
-  const podsOfJob = pods.ownedBy(ownerIdOf('Job', job))
+  const podsOfJob = pods.ownedBy('Job', job)
   const works = ({ ready, phase }: Pod) => ready || phase === 'Succeeded'
   if (job.outcome === 'complete' || podsOfJob.some(works)) return count(true)
   const problems = podsOfJob.flatMap((pod) => (isDeleted(pod) ? [] : (problemAt(pod, now) ?? [])))
@@ -150,11 +147,10 @@ function ofDeployment(
 ): BrokerCensus {
   const key = keyOf(configuration)
   const name = deploymentName(configuration)
-  const found = state.deployments.cache.get(objectKey(configuration.metadata.namespace, name))
-  const isOwn = found !== undefined && ownerIn(found) === ownerIdOf('Configuration', configuration)
+  const found = state.deployments.named(name, configuration)
   const failure = failures.of('Configuration', key)
-  const { isObserved, desired, updated, ready, refusal: sentence } = isOwn ? found : NO_DEPLOYMENT
-  const pods = isOwn
+  const { isObserved, desired, updated, ready, refusal: sentence } = found ?? NO_DEPLOYMENT
+  const pods = found
     ? state.pods
         .labelled('Configuration', key)
         .filter((pod) => isOf(pod, name) && !isDeleted(pod) && !isEnded(pod))

@@ -1,6 +1,6 @@
 import type { Instance } from '@akrijs/api'
 import { ApiError, ApiUnreachableError, type NodeName, type ObjectKey } from '@akrijs/kube'
-import { kindOf, Listeners, messageOf, objectMessage } from '@akrijs/runtime'
+import { kindOf, messageOf, objectMessage } from '@akrijs/runtime'
 
 // Why a broker does not work: in the words of the API server, the scheduler or the kubelet.
 
@@ -115,37 +115,22 @@ type OwnerKind = 'Instance' | 'Configuration'
 /** The failures of the last attempts to bring the brokers of an owner to its spec. */
 export class BrokerFailures {
   readonly #problems = new Map<string, BrokerProblem>()
-  readonly #listeners = new Listeners<[kind: OwnerKind, owner: ObjectKey]>()
 
   of(kind: OwnerKind, owner: ObjectKey): BrokerProblem | undefined {
     return this.#problems.get(`${kind} ${owner}`)
   }
 
-  /** Calls back after the problem of an owner has changed. */
-  onChange(listener: (kind: OwnerKind, owner: ObjectKey) => void, signal: AbortSignal): void {
-    this.#listeners.add(listener, signal)
-  }
-
   /** Does the work, and keeps its failure until an attempt succeeds. */
-  async watch<T>(kind: OwnerKind, owner: ObjectKey, work: () => Promise<T>): Promise<T> {
+  async watch(kind: OwnerKind, owner: ObjectKey, work: () => Promise<void>): Promise<void> {
+    const id = `${kind} ${owner}`
     try {
-      const result = await work()
-      this.#set(kind, owner, undefined)
-      return result
+      await work()
+      this.#problems.delete(id)
     } catch (error) {
-      // Without a judgement of the API server the last one stays.
       const problem = writeProblem(error)
-      if (problem !== undefined) this.#set(kind, owner, problem)
+      // Without a judgement of the API server the last one stays.
+      if (problem !== undefined) this.#problems.set(id, problem)
       throw error
     }
-  }
-
-  #set(kind: OwnerKind, owner: ObjectKey, problem: BrokerProblem | undefined): void {
-    const id = `${kind} ${owner}`
-    const before = this.#problems.get(id)
-    if (before?.reason === problem?.reason && before?.message === problem?.message) return
-    if (problem === undefined) this.#problems.delete(id)
-    else this.#problems.set(id, problem)
-    this.#listeners.tell(kind, owner)
   }
 }

@@ -1,8 +1,8 @@
-import { type ObjectKey, objectKey } from '@akrijs/kube'
+import type { ObjectKey } from '@akrijs/kube'
 import { isDeleted, type Pod } from '../kubernetes-objects.js'
 import { specHash, specHashOf, TEMPLATE_HASH } from '../labels.js'
 import { isAsApplied } from '../managed-fields.js'
-import { controllerOf, ownerIdOf, ownerIn } from '../owners.js'
+import { controllerOf } from '../owners.js'
 import type { Term } from '../term.js'
 import { isRefused } from './broker-state.js'
 import { brokerDeployment, deploymentName } from './broker-template.js'
@@ -18,11 +18,8 @@ export async function reconcileDeployment(
   // The garbage collector deletes what a deleted Configuration owned.
   if (configuration === undefined || isDeleted(configuration)) return
   const { brokerSpec } = state.workloadSpec(configuration)
-  const { namespace } = configuration.metadata
-  const owner = ownerIdOf('Configuration', configuration)
   const name = deploymentName(configuration)
-  const found = deployments.cache.get(objectKey(namespace, name))
-  const current = found !== undefined && ownerIn(found) === owner ? found : undefined
+  const current = deployments.named(name, configuration)
   if (brokerSpec === undefined || !('brokerDeploymentSpec' in brokerSpec)) {
     if (current !== undefined)
       await deployments.remove(current, { propagationPolicy: 'Background', signal })
@@ -39,7 +36,7 @@ export async function reconcileDeployment(
   const hash = specHash(brokerSpec.brokerDeploymentSpec)
   const deployment = brokerDeployment(configuration, brokerSpec.brokerDeploymentSpec, hash)
   if (current && specHashOf(current) === hash && isAsApplied(current, deployment)) return
-  await deployments.apply(deployment, owner, signal)
+  await deployments.apply(deployment, configuration, signal)
   log.info({ configuration: configuration.metadata.name }, 'deployment applied')
 }
 

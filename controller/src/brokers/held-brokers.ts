@@ -1,7 +1,6 @@
 import { keyOf, type ObjectKey, type RecheckAfter } from '@akrijs/kube'
 import { BrokerHeldError } from '../errors.js'
 import type { Job, Pod } from '../kubernetes-objects.js'
-import { ownerIdOf } from '../owners.js'
 import type { Term } from '../term.js'
 
 // Brokers whose deletion does not end. A finalizer can hold a broker for ever. So can an object of
@@ -31,11 +30,10 @@ export async function reportHeldBrokers(
 ): Promise<void> {
   const instance = state.instances.cache.get(key)
   if (instance === undefined) return
-  const owner = ownerIdOf('Instance', instance)
   const now = clock.monotonicMs()
   const texts: string[] = []
   for (const kind of ['Pod', 'Job'] as const)
-    for (const broker of state[kind === 'Pod' ? 'pods' : 'jobs'].ownedBy(owner)) {
+    for (const broker of state[kind === 'Pod' ? 'pods' : 'jobs'].ownedBy('Instance', instance)) {
       const leftMs = (heldAt(broker) ?? Infinity) - now
       if (leftMs <= 0) texts.push(describe(kind, broker))
       else recheckAfter(leftMs)

@@ -3,7 +3,6 @@ import { keyOf, type NodeName, objectKey } from '@akrijs/kube'
 import type { FirstSights } from '../first-sights.js'
 import { isDeleted, type Pod } from '../kubernetes-objects.js'
 import { specHash } from '../labels.js'
-import { ownerIdOf } from '../owners.js'
 import type { Term } from '../term.js'
 import { type NodeObstacle, nodeObstacleOf } from './node-fit.js'
 import { type PodPlan, planPods } from './pod-plan.js'
@@ -66,7 +65,7 @@ export function planInstance(
   term: Term,
 ): PodPlan {
   const { state, clock, sights } = term
-  const pods = state.pods.ownedBy(ownerIdOf('Instance', instance))
+  const pods = state.pods.ownedBy('Instance', instance)
   for (const pod of pods) if (!isDeleted(pod)) sightLast(instance, pod.targetNode, pod, sights)
   return planPods({
     instance,

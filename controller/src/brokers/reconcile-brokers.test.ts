@@ -6,7 +6,6 @@ import { eventually } from '../../../test/support/eventually.js'
 import type { ClusterState } from '../cluster-state.js'
 import { OutdatedResourceError } from '../errors.js'
 import { specHash } from '../labels.js'
-import { ownerIdOf } from '../owners.js'
 import type { Term } from '../term.js'
 import { reconciled, TestApi, withoutStatus } from '../testing/api.js'
 import {
@@ -21,20 +20,16 @@ import {
   testInstance,
 } from '../testing/objects.js'
 import { reconcileBrokers } from './reconcile-brokers.js'
-import { Rollouts } from './rollouts.js'
 
 describe('the brokers of an Instance', () => {
   let api: TestApi
   let state: ClusterState
   let clock: ManualClock
   let term: Term
-  let rollouts: Rollouts
   const instance = testInstance(['n.a', 'n-a'], { capacity: 2 })
   const { signal } = new AbortController()
   const reconcile = () =>
-    reconciled((recheckAfter) =>
-      reconcileBrokers(keyOf(instance), term, rollouts, signal, recheckAfter),
-    )
+    reconciled((recheckAfter) => reconcileBrokers(keyOf(instance), term, signal, recheckAfter))
   const names = (path: string) =>
     [...api.objects.keys()]
       .filter((key) => key.startsWith(`${path}/`))
@@ -49,7 +44,6 @@ describe('the brokers of an Instance', () => {
     api.put(`${AKRI}/instances/cam-8120fe`, { ...testInstance(nodes, { capacity: nodes.length }) })
     term = await api.term(clock)
     state = term.state
-    rollouts = new Rollouts(term.sights, [], () => {})
   }
 
   beforeEach(() => {
@@ -112,9 +106,7 @@ describe('the brokers of an Instance', () => {
       expect.stringMatching(/^n-a-cam-8120fe-pod-[0-9a-f]{10}$/),
     ])
     expect(
-      new Set(
-        state.pods.ownedBy(ownerIdOf('Instance', instance)).map(({ targetNode }) => targetNode),
-      ),
+      new Set(state.pods.ownedBy('Instance', instance).map(({ targetNode }) => targetNode)),
     ).toEqual(new Set(instance.spec.nodes))
     expect(api.sent('POST')).toHaveLength(3)
   })
@@ -190,7 +182,7 @@ describe('the brokers of an Instance', () => {
     api.refusal = ({ method }) =>
       method === 'POST' ? { status: 403, message: 'forbidden' } : undefined
     const times: (number | undefined)[] = []
-    const work = reconcileBrokers(keyOf(instance), term, rollouts, signal, (ms) => times.push(ms))
+    const work = reconcileBrokers(keyOf(instance), term, signal, (ms) => times.push(ms))
     await expect(work).rejects.toThrow('forbidden')
     expect(Math.min(...times.map((ms = Infinity) => ms))).toBeLessThan(12_000)
   })

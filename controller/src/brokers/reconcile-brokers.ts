@@ -3,7 +3,7 @@ import { ApiError, keyOf, type ObjectKey, type RecheckAfter } from '@akrijs/kube
 import type { Collection } from '../collection.js'
 import { isDeleted, type Job, type Pod } from '../kubernetes-objects.js'
 import { ANNOTATIONS, specHash, specHashOf } from '../labels.js'
-import { ownerIdOf, ownerIn } from '../owners.js'
+import { isOwned } from '../owners.js'
 import type { Term } from '../term.js'
 import { type BrokerHistory, historyOf, historyText, JOB } from './broker-history.js'
 import { isEnded } from './broker-state.js'
@@ -11,7 +11,6 @@ import { brokerJob, brokerPod, jobName, podName } from './broker-template.js'
 import { planInstance, podTemplateOf, sightLast } from './instance-plan.js'
 import { planJob } from './job-plan.js'
 import { withUpdate } from './pod-plan.js'
-import type { Rollouts } from './rollouts.js'
 
 /**
  * Brings the broker Pods of an Instance, or its Job, to what its Configuration specifies: a plan
@@ -21,7 +20,6 @@ import type { Rollouts } from './rollouts.js'
 export async function reconcileBrokers(
   key: ObjectKey,
   term: Term,
-  rollouts: Rollouts,
   signal: AbortSignal,
   recheckAfter: RecheckAfter,
 ): Promise<void> {
@@ -34,17 +32,16 @@ export async function reconcileBrokers(
   if (instance === undefined || configuration === undefined) {
     // The garbage collector deletes what a deleted Instance owned, and an Instance without its
     // Configuration.
-    rollouts.forget(key)
+    term.rollouts.forget(key)
     return
   }
   const recheckAt = (time: number | undefined) => recheckAfter(time && time - clock.monotonicMs())
-  const pass = { ...term, rollouts, instance, configuration, recheckAt, signal }
+  const pass = { ...term, instance, configuration, recheckAt, signal }
   await reconcilePods(pass)
   await reconcileJob(pass)
 }
 
 interface Pass extends Term {
-  readonly rollouts: Rollouts
   readonly instance: Instance
   readonly configuration: Configuration
   /** When time alone changes a plan, by `monotonicMs`: called before the first step can fail. */
@@ -57,7 +54,6 @@ async function reconcilePods(pass: Pass): Promise<void> {
   const template = podTemplateOf(state.workloadSpec(configuration))
   const { spec, hash, maxUnavailable } = template
   const { uid, namespace } = instance.metadata
-  const owner = ownerIdOf('Instance', instance)
   const found = planInstance(instance, template, pass)
   const isPermitted =
     !isDeleted(configuration) &&
@@ -80,10 +76,12 @@ async function reconcilePods(pass: Pass): Promise<void> {
       // Names of two nodes can give the same name of a Pod.
       purpose: `${uid} ${node}`,
       make: (name: string) => brokerPod({ instance, node, spec, hash: hash ?? '', restarts }, name),
-      isSame: (pod: Pod) => ownerIn(pod) === owner && pod.targetNode === node,
+      isSame: (pod: Pod) => isOwned(pod, 'Instance', instance) && pod.targetNode === node,
     }
     if (!(await state.pods.create(creation, signal))) continue
-    const created = state.pods.ownedBy(owner).find(({ targetNode }) => targetNode === node)
+    const created = state.pods
+      .ownedBy('Instance', instance)
+      .find(({ targetNode }) => targetNode === node)
     sightLast(instance, node, created, sights)
     if (restarts > 0) pass.metrics?.brokerRestarted(configuration.metadata.name)
     log.info({ instance: instance.metadata.name, node, restarts }, 'broker created')
@@ -97,7 +95,7 @@ function announcedPods(key: ObjectKey, { state }: Term): Pod[] {
   if (instance === undefined || configuration === undefined) return []
   const { hash, strategy } = podTemplateOf(state.workloadSpec(configuration))
   if (strategy === 'OnDelete') return []
-  return state.pods.ownedBy(ownerIdOf('Instance', instance)).filter((pod) => {
+  return state.pods.ownedBy('Instance', instance).filter((pod) => {
     const { metadata, targetNode = '' } = pod
     if (isDeleted(pod) || [undefined, hash].includes(specHashOf(pod))) return false
     return historyOf(instance).left[targetNode]?.uid === metadata.uid
@@ -110,15 +108,14 @@ async function reconcileJob(pass: Pass): Promise<void> {
   const spec = brokerSpec && 'brokerJobSpec' in brokerSpec ? brokerSpec.brokerJobSpec : undefined
   const hash = (spec && specHash(spec)) ?? ''
   const { uid, namespace, name: instanceName } = instance.metadata
-  const owner = ownerIdOf('Instance', instance)
-  const jobs = state.jobs.ownedBy(owner)
+  const jobs = state.jobs.ownedBy('Instance', instance)
   if (spec === undefined && jobs.length === 0) return
   const plan = planJob({
     instance,
     specHash: spec && hash,
     strategy: brokerSpec?.updateStrategy?.type ?? 'RollingUpdate',
     jobs,
-    podsOf: (job) => state.pods.ownedBy(ownerIdOf('Job', job)),
+    podsOf: (job) => state.pods.ownedBy('Job', job),
     knownForMs: sights.ageMs(`Job of ${uid}`, historyOf(instance).left[JOB]?.uid ?? ''),
     now: clock.monotonicMs(),
   })
@@ -143,7 +140,8 @@ async function reconcileJob(pass: Pass): Promise<void> {
     make: (name: string) => brokerJob({ instance, spec: spec ?? {}, hash, restarts }, name),
     // A Job that the plan knows is an old one whose deletion is held.
     isSame: (job: Job) =>
-      ownerIn(job) === owner && !jobs.some(({ metadata }) => metadata.uid === job.metadata.uid),
+      isOwned(job, 'Instance', instance) &&
+      !jobs.some(({ metadata }) => metadata.uid === job.metadata.uid),
   }
   if (await state.jobs.create(creation, signal))
     log.info({ instance: instanceName, restarts }, 'job created')

@@ -18,7 +18,6 @@ import {
   testPod,
 } from '../testing/objects.js'
 import { reconcileBrokers } from './reconcile-brokers.js'
-import { Rollouts } from './rollouts.js'
 
 const DEVICES = ['0', '1', '2', '3', '4', '5'].map((digit) => `cam-00000${digit}`)
 
@@ -289,12 +288,10 @@ it('a roll-out deletes no second broker while the deletion of one has no answer'
     const term = await api.term(clock)
     await clock.advance(10_000)
     const woken: string[] = []
-    const rollouts = new Rollouts(term.sights, term.state.instances.cache.list(), (instance) =>
-      woken.push(instance),
-    )
     const { signal } = new AbortController()
+    term.rollouts.onRoom((instances) => woken.push(...instances), signal)
     const reconcile = (device: number) =>
-      reconcileBrokers(objectKey('plant', names[device] ?? ''), term, rollouts, signal, () => {})
+      reconcileBrokers(objectKey('plant', names[device] ?? ''), term, signal, () => {})
     const sent = (method: string) =>
       api.requests.flatMap((request) => (request.method === method ? request.path : []))
     const deletion = `${PODS}/cam-000000`

@@ -26,25 +26,21 @@ const SLOW_MS = 10 * 60_000
  */
 export class Rollouts {
   readonly #sights: FirstSights
-  readonly #wake: (instance: ObjectKey) => void
   readonly #rollouts = new Map<ObjectKey, Rollout>()
   /** The Configuration in whose roll-out each Instance counts: users can edit Instances. */
   readonly #configurations = new Map<ObjectKey, ObjectKey>()
-  readonly #listeners = new Listeners<[configuration: ObjectKey]>()
+  readonly #listeners = new Listeners<[instances: readonly ObjectKey[]]>()
 
-  /**
-   * @param instances all of them: a new leader replaces nothing before it has planned these
-   * @param wake reconciles the brokers of an Instance, one of which may be replaced now
-   */
-  constructor(
-    sights: FirstSights,
-    instances: Iterable<Instance>,
-    wake: (instance: ObjectKey) => void,
-  ) {
+  /** @param instances all of them: a new leader replaces nothing before it has planned these */
+  constructor(sights: FirstSights, instances: Iterable<Instance>) {
     this.#sights = sights
-    this.#wake = wake
     for (const instance of instances)
       this.#of(keyOf(instance), configurationOf(instance)).set(keyOf(instance), NOT_PLANNED)
+  }
+
+  /** Calls back with Instances, one broker of each of which may be replaced now. */
+  onRoom(listener: (instances: readonly ObjectKey[]) => void, signal: AbortSignal): void {
+    this.#listeners.add(listener, signal)
   }
 
   /** How far the roll-out is, and in how many milliseconds it is slow. */
@@ -56,11 +52,6 @@ export class Rollouts {
       ? Math.max(0, SLOW_MS - this.#sights.ageMs(sightOf(configuration), 'true'))
       : undefined
     return { isBlocked, missing, slowInMs }
-  }
-
-  /** Calls back with a Configuration after each plan in its roll-out, and after its last wait. */
-  onChange(listener: (configuration: ObjectKey) => void, signal: AbortSignal): void {
-    this.#listeners.add(listener, signal)
   }
 
   /**
@@ -80,7 +71,8 @@ export class Rollouts {
     this.#configurations.delete(instance)
     rollout.set(instance, undefined)
     if (rollout.size === 0) this.#rollouts.delete(configuration)
-    for (const next of this.#follow(configuration, rollout)) this.#wake(next)
+    this.#date(configuration, rollout)
+    this.#listeners.tell(rollout.update)
   }
 
   /**
@@ -96,26 +88,19 @@ export class Rollouts {
     const rollout = this.#of(instance, configuration)
     rollout.limit = limit
     rollout.set(instance, plan)
-    let next = this.#follow(configuration, rollout)
-    const isPermitted = next.includes(instance)
+    this.#date(configuration, rollout)
+    const isPermitted = rollout.update.includes(instance)
     if (isPermitted) {
       rollout.set(instance, { ...plan, update: undefined, missing: plan.missing + 1 })
-      next = this.#follow(configuration, rollout)
+      this.#date(configuration, rollout)
     }
-    for (const other of next) this.#wake(other)
+    this.#listeners.tell(rollout.update)
     return isPermitted
   }
 
-  /**
-   * Dates that the roll-out begins or ends to be blocked.
-   * @returns the Instances whose Pod may be replaced now
-   */
-  #follow(configuration: ObjectKey, { update, isBlocked }: Rollout): readonly ObjectKey[] {
-    const sight = sightOf(configuration)
-    const wasBlocked = this.#sights.last(sight)?.fact === 'true'
-    this.#sights.ageMs(sight, String(isBlocked))
-    if (isBlocked || wasBlocked || update.length > 0) this.#listeners.tell(configuration)
-    return update
+  /** Dates that the roll-out begins or ends to be blocked. */
+  #date(configuration: ObjectKey, { isBlocked }: Rollout): void {
+    this.#sights.ageMs(sightOf(configuration), String(isBlocked))
   }
 
   /** The roll-out of the Configuration, in which alone the Instance counts from now on. */

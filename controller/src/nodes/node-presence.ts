@@ -86,7 +86,7 @@ export function silentMs(node: NodeName, { state, sights }: Term): number | unde
 
 /** The same of an agent that has never reported. */
 export function unreportedMs(node: NodeName, { state, sights }: Term): number | undefined {
-  const isUnreported = state.reportIndex.unreported.has(node)
+  const isUnreported = state.reportIndex.unreportedOn(node) !== undefined
   const ageMs = sights.ageMs(`first report of ${node}`, String(isUnreported))
   return isUnreported ? ageMs : undefined
 }

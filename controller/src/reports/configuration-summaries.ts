@@ -4,7 +4,6 @@ import { type BrokerCensus, brokerCensus } from '../brokers/broker-census.js'
 import type { BrokerProblem } from '../brokers/broker-problem.js'
 import { slowAt } from '../brokers/broker-state.js'
 import { RefusedJobs } from '../brokers/refused-jobs.js'
-import type { Rollouts } from '../brokers/rollouts.js'
 import type { StoredConfiguration } from '../cluster-state.js'
 import type { Pod } from '../kubernetes-objects.js'
 import { graceLeftMs, silentMs, unreportedMs } from '../nodes/node-presence.js'
@@ -37,14 +36,12 @@ const COMPUTE_PARTS = 10
 /** Writes the summary of each Configuration from the reports of nodes. */
 export class ConfigurationSummaries {
   readonly #term: Term
-  readonly #rollouts: Rollouts
   readonly #refusedJobs: RefusedJobs
   /** When the next summary of a Configuration may be computed, by `monotonicMs`. */
   readonly #dueAt = new Map<ObjectKey, number>()
 
-  constructor(term: Term, rollouts: Rollouts) {
+  constructor(term: Term) {
     this.#term = term
-    this.#rollouts = rollouts
     this.#refusedJobs = new RefusedJobs(term)
   }
 
@@ -63,7 +60,7 @@ export class ConfigurationSummaries {
     if (waitMs > 0) return recheckAfter(waitMs)
     const instances = state.ownInstancesOf(key, stored)
     const { valid } = stored
-    const census = valid && brokerCensus(valid, instances, this.#term, this.#rollouts)
+    const census = valid && brokerCensus(valid, instances, this.#term)
     const computeMs = Math.max(COMPUTE_MS, COMPUTE_PARTS * (clock.monotonicMs() - startedAt))
     recheckAfter(census?.rollout?.recheckInMs)
     const { idleJobs = [] } = census ?? {}
@@ -205,7 +202,7 @@ function unreportedOf(
   recheckAfter: RecheckAfter,
 ): ReportedNode[] {
   const silent: ReportedNode[] = []
-  for (const [node, pod] of term.state.reportIndex.unreported) {
+  for (const [node, pod] of term.state.reportIndex.unreported()) {
     const isPullFailed = pod.problem?.reason === 'ImagePullFailed'
     const startMs = isPullFailed ? PULL_FAILED_MS : START_MS
     const waitMs = startMs - (unreportedMs(node, term) ?? 0)

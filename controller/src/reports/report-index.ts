@@ -1,6 +1,13 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { NodeReport } from '@akrijs/api'
-import { keyOf, type NodeName, type ObjectKey, objectKey, type Reflector } from '@akrijs/kube'
+import {
+  keyOf,
+  keyParts,
+  type NodeName,
+  type ObjectKey,
+  objectKey,
+  type Reflector,
+} from '@akrijs/kube'
 import { Listeners } from '@akrijs/runtime'
 import { isEnded } from '../brokers/broker-state.js'
 import { CacheIndex } from '../cache-index.js'
@@ -23,17 +30,23 @@ interface ReportCaches {
   readonly agentNamespace: string
 }
 
+/** What the index shows of a node. */
+interface NodeState {
+  readonly report?: NodeReport | undefined
+  /** That of the agent of the report. */
+  readonly presence?: AgentPresence | undefined
+  /** The Pod of an agent that is not ready, on a node that has no report and no ready agent. */
+  readonly unreported?: Pod | undefined
+}
+
 /**
- * The reports by Configuration. The work of a change is that of its report: listeners are called
- * only for Configurations whose status in the report has changed.
+ * The reports of nodes, with the presence of their agents. Listeners are called only for the
+ * Configurations whose status in a report has changed.
  */
 export class ReportIndex {
   readonly #caches: ReportCaches
   readonly #podsByNode: CacheIndex<Pod, NodeName>
-  /** The reports as the index shows them, with the presence of their agents. */
-  readonly #known = new Map<ObjectKey, { report: NodeReport; presence: AgentPresence }>()
-  readonly #nodes = new Map<ObjectKey, Set<ObjectKey>>()
-  readonly #unreported = new Map<NodeName, Pod>()
+  readonly #known = new Map<NodeName, NodeState>()
   readonly #listeners = new Listeners<[configuration: ObjectKey]>()
   readonly #nodeListeners = new Listeners<[node: NodeName]>()
 
@@ -41,23 +54,25 @@ export class ReportIndex {
     this.#caches = caches
     const { reports, nodes, agentPods } = caches
     this.#podsByNode = new CacheIndex(agentPods, ({ node }) => node || undefined, signal)
-    const update = (key: ObjectKey) => this.#update(key)
+    const update = (key: ObjectKey) => this.#update(keyParts(key).name as NodeName)
     reports.onChange(update, signal)
     nodes.onChange(update, signal)
-    this.#podsByNode.onChange((node) => this.#update(objectKey('', node)), signal)
+    this.#podsByNode.onChange((node) => this.#update(node), signal)
   }
 
-  /** The reports that have a status of the Configuration. */
+  /**
+   * The reports that have a status of the Configuration. One after the other: 1,000 reports take
+   * 0.1 ms, and a summary is computed each 0.1 s at most.
+   */
   *of(configuration: ObjectKey): Iterable<{ report: NodeReport; presence: AgentPresence }> {
-    for (const node of this.#nodes.get(configuration) ?? []) {
-      const entry = this.#known.get(node)
-      if (entry !== undefined) yield entry
-    }
+    for (const { report, presence } of this.#known.values())
+      if (presence !== undefined && report?.configurations[configuration] !== undefined)
+        yield { report, presence }
   }
 
   /** The presence of the agent of a node; undefined if the node has no report. */
   presence(node: NodeName): AgentPresence | undefined {
-    return this.#known.get(objectKey('', node))?.presence
+    return this.#known.get(node)?.presence
   }
 
   /**
@@ -70,7 +85,7 @@ export class ReportIndex {
 
   /**
    * Calls back with a node after its report was added or removed, or the presence of its agent
-   * changed, also in `unreported`.
+   * changed, also of an agent without a report.
    */
   onPresence(listener: (node: NodeName) => void, signal: AbortSignal): void {
     this.#nodeListeners.add(listener, signal)
@@ -81,65 +96,35 @@ export class ReportIndex {
     return this.#podsByNode.get(node).filter((pod) => !isDeleted(pod) && !isEnded(pod))
   }
 
-  /** The nodes without a report that have an agent, none of which is ready; with its Pod. */
-  get unreported(): ReadonlyMap<NodeName, Pod> {
-    return this.#unreported
+  /** The Pod of an agent that has never reported, and is not ready. */
+  unreportedOn(node: NodeName): Pod | undefined {
+    return this.#known.get(node)?.unreported
   }
 
-  #update(key: ObjectKey): void {
-    const isSame = this.#updateUnreported(key)
-    const report = this.#caches.reports.get(key)
-    const before = this.#known.get(key)
-    const after = report && { report, presence: this.#presenceOf(report) }
-    if (after === undefined) this.#known.delete(key)
-    else this.#known.set(key, after)
-    const isMoved = before?.presence !== after?.presence
-    for (const configuration of this.#changed(key, before?.report, report, isMoved))
+  /** The nodes with such a Pod. */
+  *unreported(): Iterable<[NodeName, Pod]> {
+    for (const [node, { unreported }] of this.#known) if (unreported) yield [node, unreported]
+  }
+
+  #update(node: NodeName): void {
+    const before = this.#known.get(node) ?? {}
+    const after = this.#stateOf(node)
+    if (after.report || after.unreported) this.#known.set(node, after)
+    else this.#known.delete(node)
+    const isMoved = before.presence !== after.presence
+    for (const configuration of changedIn(before.report, after.report, isMoved))
       this.#listeners.tell(configuration)
-    if (isMoved || !isSame) this.#nodeListeners.tell(key.slice(1) as NodeName)
+    const [old, now] = [before.unreported, after.unreported]
+    const isSame = !old === !now && old?.problem?.reason === now?.problem?.reason
+    if (isMoved || !isSame) this.#nodeListeners.tell(node)
   }
 
-  /** @returns whether the node is as before: in `unreported` for the same problem, or not in it */
-  #updateUnreported(key: ObjectKey): boolean {
-    const { reports, nodes } = this.#caches
-    const node = key.slice(1) as NodeName
-    const before = this.#unreported.get(node)
-    const agents =
-      reports.get(key) === undefined && nodes.get(key) !== undefined ? this.agentsOn(node) : []
-    const [pod] = agents.some(({ ready }) => ready) ? [] : agents
-    if (pod === undefined) this.#unreported.delete(node)
-    else this.#unreported.set(node, pod)
-    return (
-      (before === undefined) === (pod === undefined) &&
-      before?.problem?.reason === pod?.problem?.reason
-    )
-  }
-
-  /** Follows a report, and gives the Configurations with another status. */
-  #changed(
-    key: ObjectKey,
-    before: NodeReport | undefined,
-    after: NodeReport | undefined,
-    isMoved: boolean,
-  ): Set<ObjectKey> {
-    if (before === after && !isMoved) return new Set()
-    const old: NodeReport['configurations'] = before?.configurations ?? {}
-    const now: NodeReport['configurations'] = after?.configurations ?? {}
-    const changed = new Set<ObjectKey>()
-    for (const configuration of Object.keys(old) as ObjectKey[]) {
-      if (now[configuration] !== undefined) continue
-      const nodes = this.#nodes.get(configuration)
-      nodes?.delete(key)
-      if (nodes?.size === 0) this.#nodes.delete(configuration)
-      changed.add(configuration)
-    }
-    for (const configuration of Object.keys(now) as ObjectKey[]) {
-      if (!isMoved && isDeepStrictEqual(old[configuration], now[configuration])) continue
-      const nodes = this.#nodes.get(configuration) ?? new Set()
-      this.#nodes.set(configuration, nodes.add(key))
-      changed.add(configuration)
-    }
-    return changed
+  #stateOf(node: NodeName): NodeState {
+    const key = objectKey('', node)
+    const report = this.#caches.reports.get(key)
+    if (report !== undefined) return { report, presence: this.#presenceOf(report) }
+    const agents = this.#caches.nodes.get(key) === undefined ? [] : this.agentsOn(node)
+    return agents.some(({ ready }) => ready) ? {} : { unreported: agents[0] }
   }
 
   #presenceOf(report: NodeReport): AgentPresence {
@@ -163,4 +148,17 @@ export class ReportIndex {
       ? undefined
       : objectKey(seen, agentPod)
   }
+}
+
+/** The Configurations whose status in the report of a node has changed. */
+function changedIn(
+  before: NodeReport | undefined,
+  after: NodeReport | undefined,
+  isMoved: boolean,
+): ObjectKey[] {
+  if (before === after && !isMoved) return []
+  const old: NodeReport['configurations'] = before?.configurations ?? {}
+  const now: NodeReport['configurations'] = after?.configurations ?? {}
+  const keys = new Set([...Object.keys(old), ...Object.keys(now)] as ObjectKey[])
+  return [...keys].filter((key) => isMoved || !isDeepStrictEqual(old[key], now[key]))
 }

@@ -226,7 +226,7 @@ describe('the summary of a Configuration', () => {
     await world.untilWritten(1)
     await world.clock.advance(10_000)
     world.putAgent('b', false, waiting)
-    await eventually(() => expect(world.state.reportIndex.unreported.size).toBe(1))
+    await eventually(() => expect([...world.state.reportIndex.unreported()]).toHaveLength(1))
     await world.clock.advance(ms)
     expect(world.ready).toMatchObject({ status: 'True' })
     await untilSilent()

@@ -1,12 +1,11 @@
 import { type BrokerSpec, type Configuration, type Instance, labelValue } from '@akrijs/api'
-import { ApiError, type ObjectKey, objectKey } from '@akrijs/kube'
+import { ApiError, type ObjectKey } from '@akrijs/kube'
 import { isEnded } from '../brokers/broker-state.js'
 import { ownedMetadata } from '../brokers/broker-template.js'
 import type { ClusterState } from '../cluster-state.js'
 import { isDeleted, type Pod } from '../kubernetes-objects.js'
 import { ANNOTATIONS, CONTROLLER, LABELS, serviceName, specHash, specHashOf } from '../labels.js'
 import { isAsApplied, type NamedObject } from '../managed-fields.js'
-import { ownerIdOf, ownerIn } from '../owners.js'
 import type { Term } from '../term.js'
 
 // The Services of Instances and Configurations. A Service is created with the first running broker.
@@ -71,10 +70,8 @@ async function reconcileService(
 ): Promise<void> {
   const hash = spec && specHash(spec)
   const service = brokerService(owner, spec ?? {}, hash ?? '')
-  const id = ownerIdOf(owner.kind, owner)
-  const { name, namespace } = service.metadata
-  const found = services.cache.get(objectKey(namespace, name))
-  const current = found !== undefined && ownerIn(found) === id ? found : undefined
+  const { name } = service.metadata
+  const current = services.named(name, owner)
   const isUsed = pods.some((pod) => !isEnded(pod))
   if (hash === undefined || !(isUsed || expectsBrokers)) {
     if (current === undefined) return
@@ -85,14 +82,14 @@ async function reconcileService(
   if (current && specHashOf(current) === hash && isAsApplied(current, service)) return
   if (current === undefined && !pods.some(({ phase }) => phase === 'Running')) return
   try {
-    await services.apply(service, id, signal)
+    await services.apply(service, owner, signal)
   } catch (error) {
     // Some fields of a Service are immutable, such as clusterIP: the Service has to be replaced.
     // With any other refusal, such as a port that another Service has, the Service stays.
     if (current === undefined || !ApiError.is(error, 422) || !IMMUTABLE.test(error.answer))
       throw error
     await services.remove(current, { signal })
-    await services.apply(service, id, signal)
+    await services.apply(service, owner, signal)
   }
   log.info({ service: name }, 'service applied')
 }
@@ -106,8 +103,8 @@ function expectsBrokers(
   if (brokerSpec === undefined) return false
   if ('brokerDeploymentSpec' in brokerSpec) return true
   if ('brokerPodSpec' in brokerSpec) return instances.some(({ spec }) => spec.nodes.length > 0)
-  return instances.some(({ metadata }) =>
-    jobs.ownedBy(ownerIdOf('Instance', { metadata })).some(({ outcome }) => outcome === undefined),
+  return instances.some((instance) =>
+    jobs.ownedBy('Instance', instance).some(({ outcome }) => outcome === undefined),
   )
 }
 
