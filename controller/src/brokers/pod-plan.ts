@@ -134,7 +134,7 @@ export function planPods(options: PodPlanInput): PodPlan {
     .slice(0, room)
     .map(({ node }) => node)
   const verdicts = chosen.flatMap(({ node, pod, rank }) =>
-    pod === undefined ? [] : [{ node, pod, ...judge(pod, rank, input) }],
+    pod === undefined ? [] : { node, pod, ...judge(pod, rank, input) },
   )
   const blocked = vacant.length > 0 || verdicts.some(({ blocksUpdates }) => blocksUpdates)
   const isFree = ({ node, pod }: Place) => pod === undefined && input.isUsable(node)
@@ -143,14 +143,12 @@ export function planPods(options: PodPlanInput): PodPlan {
   // broker stays if no node could run its successor.
   const update = blocked
     ? undefined
-    : verdicts.find(
-        (verdict) => verdict.do === 'update' && (hasFreePlace || input.isUsable(verdict.node)),
-      )?.pod
+    : verdicts.find(({ isOld, node }) => isOld && (hasFreePlace || input.isUsable(node)))?.pod
 
   const remove = [
     ...misplaced,
     ...surplus.flatMap((pod) => removal(pod, history, 'the capacity is used on other nodes')),
-    ...verdicts.flatMap((verdict) => (verdict.do === 'remove' ? [verdict] : [])),
+    ...verdicts.flatMap(({ removal: found }) => found ?? []),
   ]
   const removed = new Set(remove.map(({ pod }) => pod))
   const due = vacant.map((node) => ({ node, ...startOn(node, input) }))
@@ -159,7 +157,7 @@ export function planPods(options: PodPlanInput): PodPlan {
     history: historyAfter(remove, create, input),
     remove,
     update,
-    waits: blocked && verdicts.some((verdict) => verdict.do === 'update'),
+    waits: blocked && verdicts.some(({ isOld }) => isOld),
     desired: chosen.filter(
       ({ node, pod }) => (pod !== undefined && !isEnded(pod)) || input.isUsable(node),
     ).length,
@@ -252,20 +250,15 @@ function isPlaced({ phase, node }: Pod): boolean {
   return phase !== 'Pending' || node !== ''
 }
 
-type Verdict = {
+/** What happens to the Pod of a chosen place. By default it stays. */
+interface Verdict {
+  readonly removal?: Removal
+  /** Whether the Pod works, and is of an earlier spec. */
+  readonly isOld?: boolean
   /** Whether no other broker may be updated now. */
   readonly blocksUpdates: boolean
-  readonly recheckAt?: number | undefined
-} & (
-  | { readonly do: 'keep' }
-  | { readonly do: 'update' }
-  | {
-      readonly do: 'remove'
-      readonly reason: string
-      readonly restarts: number
-      readonly replaced: Replaced | undefined
-    }
-)
+  readonly recheckAt?: number
+}
 
 const SPEC_CHANGED = 'the spec has changed'
 
@@ -350,45 +343,39 @@ function historyAfter(
   return history
 }
 
-/** What happens to the Pod of a chosen node. */
 function judge(pod: Pod, rank: Rank, input: PlanContext): Verdict {
   const { now } = input
   const before = replacedBy(input.history, pod)
   const remove = (
+    blocksUpdates: boolean,
     reason: string,
-    restarts: number,
-    blocksUpdates = true,
-    replaced: Replaced | undefined = before,
-  ): Verdict => ({ do: 'remove', reason, restarts, blocksUpdates, replaced })
-  const keep = (blocksUpdates: boolean, recheckAt?: number): Verdict => ({
-    do: 'keep',
-    blocksUpdates,
-    recheckAt,
-  })
-  if (isDeleted(pod)) return keep(true)
+    restarts = 0,
+    replaced = before,
+  ): Verdict => ({ blocksUpdates, removal: { pod, reason, restarts, replaced } })
+  if (isDeleted(pod)) return { blocksUpdates: true }
   const outdated = isOutdated(pod, input)
   if (isEnded(pod)) {
-    if (outdated) return remove(SPEC_CHANGED, 0, true, before ?? 'broken')
+    if (outdated) return remove(true, SPEC_CHANGED, 0, before ?? 'broken')
     const life = { restarts: restartsOf(pod), refused: isRefused(pod), ranMs: pod.ranMs }
     const next = restart(life, pod.metadata.uid)
     const restartAt = (pod.endedAt ?? now) + next.waitMs
     return restartAt > now
-      ? keep(true, restartAt)
-      : remove(`it has ended: ${pod.reason || pod.phase}`, next.restarts)
+      ? { blocksUpdates: true, recheckAt: restartAt }
+      : remove(true, `it has ended: ${pod.reason || pod.phase}`, next.restarts)
   }
   if (outdated)
     return (before === 'working' ? works(pod, now) : pod.ready)
-      ? { do: 'update', blocksUpdates: false }
-      : remove(SPEC_CHANGED, 0, false, before ?? 'broken')
-  if (pod.phase !== 'Pending') return keep(before !== 'broken' && !works(pod, now))
+      ? { isOld: true, blocksUpdates: false }
+      : remove(false, SPEC_CHANGED, 0, before ?? 'broken')
+  if (pod.phase !== 'Pending') return { blocksUpdates: before !== 'broken' && !works(pod, now) }
   // A Pod that no node has had room for must not hold up the updates of the others for ever.
   const blocksUpdates = rank !== 'stuck' && before !== 'broken'
   // Init containers may take long, and the kubelet restarts what ends.
-  if (pod.startedAt === undefined || pod.hasRun) return keep(blocksUpdates)
+  if (pod.startedAt === undefined || pod.hasRun) return { blocksUpdates }
   const expiresAt = pod.startedAt + PENDING_MS
   return expiresAt > now
-    ? keep(blocksUpdates, expiresAt)
-    : remove('it was pending for too long', restartsOf(pod) + 1, blocksUpdates)
+    ? { blocksUpdates, recheckAt: expiresAt }
+    : remove(blocksUpdates, 'it was pending for too long', restartsOf(pod) + 1)
 }
 
 function removal(pod: Pod, history: BrokerHistory, reason: string): Removal[] {
