@@ -69,16 +69,14 @@ describe('a device with faults', () => {
   ]
 
   it.each(BAD)(
-    'D2 is reported as an error in time, and leaves no connection: %s',
+    'D2 is reported as an error, and leaves no connection: %s',
     async (how, code, message, reason = 'no answer of a camera') => {
       await using camera = await DeviceService.start()
       camera.misbehave(how)
       const { signal } = new AbortController()
-      const started = performance.now()
       const error = await failureOf(query(camera.url, { ...patience(how, 400), signal }))
       expect([error.code, error.message]).toEqual([code, expect.stringContaining(message)])
       expect(reasonOf(error)).toEqual(reason)
-      expect(performance.now() - started).toBeLessThan(20_000)
       expect(getEventListeners(signal, 'abort')).toEqual([])
       await expect.poll(() => camera.connections()).toBe(0)
     },
