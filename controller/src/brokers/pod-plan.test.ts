@@ -40,21 +40,79 @@ const leftOnA = (replaced: Replaced | undefined): Pick<BrokerHistory, 'left'> =>
 
 const failed = (more: TestPod = {}): TestPod => ({ phase: 'Failed', ready: false, ...more })
 
+const one = testInstance(['a'])
+const two = testInstance(['a', 'b'])
+const three = testInstance(['a', 'b', 'c'], { capacity: 3 })
+const twice = testInstance(['a', 'a'])
+const deleted: Instance = {
+  ...one,
+  metadata: { ...one.metadata, deletionTimestamp: '2026-01-01T00:00:00Z' },
+}
+const pending: TestPod = { phase: 'Pending', ready: false, hasRun: false }
+const unscheduled: TestPod = { ...pending, scheduled: false }
+const several = [
+  testPod('a', { name: 'x', phase: 'Pending', ready: false }),
+  testPod('a', { name: 'y' }),
+  testPod('a', failed({ name: 'z' })),
+]
+const old = (node: string, more: TestPod = {}) => testPod(node, { hash: 'before', ...more })
+/** New brokers could run on these nodes only. */
+const only = (...nodes: string[]) => ({ isUsable: (node: NodeName) => nodes.includes(node) })
+const after = (minutes: number) => ({ now: T0 + minutes * MINUTE })
+const onDelete = { strategy: 'OnDelete' } as const
+
+type Row = [string, Instance, readonly Pod[], Partial<PodPlanInput>, string[], string[]]
+
 describe('the broker Pods of an Instance', () => {
-  it('R44 R45 R63 are one for each node of the Instance, and none on other nodes', () => {
-    const instance = testInstance(['a', 'b'], { capacity: 2 })
-    const steps = (...pods: readonly Pod[]) => {
-      const { creates, removes } = plan(instance, pods)
-      return { creates, removes }
-    }
-    expect(steps()).toEqual({ creates: ['a', 'b'], removes: [] })
-    expect(steps(testPod('a'))).toEqual({ creates: ['b'], removes: [] })
-    expect(steps(testPod('a'), testPod('c'))).toEqual({ creates: [], removes: ['c-pod'] })
-    // A Pod that is being deleted has its slot until it has gone.
-    expect(steps(testPod('a'), testPod('c', { leaves: true }))).toEqual({
-      creates: [],
-      removes: [],
-    })
+  const pair = testInstance(['a', 'b'], { capacity: 2 })
+  const reduced = testInstance(['a', 'b', 'c'], { capacity: 2 })
+  const [a, b, c] = [testPod('a'), testPod('b'), testPod('c')]
+  const ended = testPod('a', failed())
+  const waiting = testPod('a', unscheduled)
+  const leaving = testPod('c', { leaves: true })
+  it.each<Row>([
+    ['R44 R45 R63 are one for each node of the Instance', pair, [], {}, ['a', 'b'], []],
+    ['R44 R45 are not created where there is one', pair, [a], {}, ['b'], []],
+    ['R63 are removed from other nodes', pair, [a, c], {}, [], ['c-pod']],
+    ['have their slots until they have gone', pair, [a, leaving], {}, [], []],
+    ['are one for a node that the Instance names twice', twice, [], {}, ['a'], []],
+    ['stay on such a node', twice, [a], {}, [], []],
+    [
+      'are one there, whatever the capacity',
+      testInstance(['a', 'a'], { capacity: 2 }),
+      [],
+      {},
+      ['a'],
+      [],
+    ],
+    ['R77 are on a node that can be used', two, [], only('b'), ['b'], []],
+    ['R77 move to such a node after their end', two, [ended], only('b'), ['b'], ['a-pod']],
+    ['stay while they run, also on a cordoned node', two, [a], only('b'), [], []],
+    ['are none if no node can be used', two, [], only(), [], []],
+    ['R48 are fewer when the capacity is lowered', reduced, [ended, b, c], {}, [], ['a-pod']],
+    ['R51 are removed if no Pod is specified', one, [a], { specHash: undefined }, [], ['a-pod']],
+    ['R51 are removed if the Instance is being deleted', deleted, [a], {}, [], ['a-pod']],
+    [
+      'are the running one of several',
+      testInstance(['a'], { capacity: 3 }),
+      several,
+      {},
+      [],
+      ['x', 'z'],
+    ],
+    [
+      'stay if a container has run',
+      one,
+      [testPod('a', { ...pending, hasRun: true })],
+      after(60),
+      [],
+      [],
+    ],
+    ['R76 stay while no node has room for them', one, [waiting], after(60), [], []],
+    // The new broker is created once the old one has gone.
+    ['R77 leave after five minutes without room', two, [waiting], after(5), [], ['a-pod']],
+  ])('%s', (_title, instance, pods, more, creates, removes) => {
+    expect(plan(instance, pods, more)).toMatchObject({ creates, removes })
   })
 
   it('R48 R114 C7 are at most as many as the capacity, always on the same nodes', () => {
@@ -72,15 +130,6 @@ describe('the broker Pods of an Instance', () => {
       })
   })
 
-  it('are one for a node that the Instance names twice', () => {
-    const instance = testInstance(['a', 'a'])
-    expect(plan(instance, []).creates).toEqual(['a'])
-    expect(plan(instance, [testPod('a')])).toMatchObject({ creates: [], removes: [] })
-    expect(plan({ ...instance, spec: { ...instance.spec, capacity: 2 } }, []).creates).toEqual([
-      'a',
-    ])
-  })
-
   it('are spread over the nodes', () => {
     const counts = new Map<string, number>()
     for (let index = 0; index < 300; index++) {
@@ -88,22 +137,6 @@ describe('the broker Pods of an Instance', () => {
       counts.set(node, (counts.get(node) ?? 0) + 1)
     }
     for (const node of ['a', 'b', 'c']) expect(counts.get(node)).toBeGreaterThan(70)
-  })
-
-  it('R77 move to another node of the Instance if their node cannot be used', () => {
-    const instance = testInstance(['a', 'b'])
-    const isUsable = (node: NodeName) => node === 'b'
-    expect(plan(instance, [], { isUsable }).creates).toEqual(['b'])
-    expect(plan(instance, [testPod('a', failed())], { isUsable })).toMatchObject({
-      creates: ['b'],
-      removes: ['a-pod'],
-    })
-    // A running broker stays, also on a cordoned node.
-    expect(plan(instance, [testPod('a')], { isUsable })).toMatchObject({ creates: [], removes: [] })
-    expect(plan(instance, [], { isUsable: () => false })).toMatchObject({
-      creates: [],
-      removes: [],
-    })
   })
 
   it('R77 move on to each other node in turn while nodes have no room', () => {
@@ -134,33 +167,10 @@ describe('the broker Pods of an Instance', () => {
     expect(hosts).toEqual([...turn, ...turn, turn[0]])
   })
 
-  it('R48 are fewer when the capacity is lowered, and running brokers are not replaced', () => {
-    const pods = [testPod('a', failed()), testPod('b'), testPod('c')]
-    expect(plan(testInstance(['a', 'b', 'c'], { capacity: 2 }), pods, { now: T0 })).toMatchObject({
-      creates: [],
-      removes: ['a-pod'],
-    })
+  it.each([2, 1])('R48 are %i after the capacity was lowered to that', (capacity) => {
     const running = ['a', 'b', 'c'].map((node) => testPod(node))
-    for (const capacity of [2, 1]) {
-      const { creates, removes } = plan(testInstance(['a', 'b', 'c'], { capacity }), running)
-      expect([creates, removes.length]).toEqual([[], 3 - capacity])
-    }
-  })
-
-  it('R51 are removed if no Pod is specified, or the Instance is being deleted', () => {
-    const instance = testInstance(['a'])
-    expect(plan(instance, [testPod('a')], { specHash: undefined }).removes).toEqual(['a-pod'])
-    const metadata = { ...instance.metadata, deletionTimestamp: '2026-01-01T00:00:00Z' }
-    expect(plan({ ...instance, metadata }, [testPod('a')]).removes).toEqual(['a-pod'])
-  })
-
-  it('keep the running Pod if a node has several', () => {
-    const pods = [
-      testPod('a', { name: 'x', phase: 'Pending', ready: false }),
-      testPod('a', { name: 'y' }),
-      testPod('a', failed({ name: 'z' })),
-    ]
-    expect(plan(testInstance(['a'], { capacity: 3 }), pods).removes).toEqual(['x', 'z'])
+    const { creates, removes } = plan(testInstance(['a', 'b', 'c'], { capacity }), running)
+    expect([creates, removes.length]).toEqual([[], 3 - capacity])
   })
 })
 
@@ -215,7 +225,6 @@ describe('a broker that has ended', () => {
   })
 
   it('leaves its restarts, and whether it worked, until a broker of its node works', () => {
-    const one = testInstance(['a'])
     const ended = testPod('a', failed({ restarts: 2, endedAt: 0 }))
     const { history } = plan(one, [ended])
     expect(history.left).toEqual({ a: { uid: ended.metadata.uid, restarts: 3 } })
@@ -227,10 +236,9 @@ describe('a broker that has ended', () => {
   })
 
   it('leaves it to the next broker of its node, or else of another node', () => {
-    const two = testInstance(['a', 'b', 'c'], { capacity: 2 })
+    const pair = testInstance(['a', 'b', 'c'], { capacity: 2 })
     const left = { a: { replaced: 'broken' }, b: { replaced: 'working' } } as const
-    const found = withHistory(two, { left })
-    const only = (...nodes: string[]) => ({ isUsable: (node: NodeName) => nodes.includes(node) })
+    const found = withHistory(pair, { left })
     const leftAfter = (...nodes: string[]) => plan(found, [], only(...nodes)).history.left
     expect(leftAfter('a')).toEqual(left)
     expect(leftAfter('c')).toEqual({ a: left.a, c: left.b })
@@ -238,112 +246,67 @@ describe('a broker that has ended', () => {
 })
 
 describe('a broker that is pending', () => {
-  const pending: TestPod = { phase: 'Pending', ready: false, hasRun: false }
-
-  it('R86 R89 C6 is replaced after five minutes on its node, by time alone', () => {
-    const pod = testPod('a', pending)
-    expect(plan(testInstance(['a']), [pod])).toMatchObject({
-      removes: [],
-      recheckAt: T0 + 5 * MINUTE,
-    })
-    expect(plan(testInstance(['a']), [pod], { now: T0 + 5 * MINUTE }).remove).toMatchObject([
-      { restarts: 1 },
-    ])
-  })
-
-  it('stays on its node if a container of it has run: init containers may take long', () => {
-    const pod = testPod('a', { ...pending, hasRun: true })
-    expect(plan(testInstance(['a']), [pod], { now: T0 + 60 * MINUTE }).removes).toEqual([])
-  })
-
-  it('R76 stays while no node has room for it', () => {
-    const pod = testPod('a', { ...pending, scheduled: false })
-    expect(plan(testInstance(['a']), [pod], { now: T0 + 60 * MINUTE })).toMatchObject({
-      creates: [],
-      removes: [],
-    })
-  })
-
-  it('R77 is tried on another node after five minutes without room', () => {
-    const pod = testPod('a', { ...pending, scheduled: false })
-    const instance = testInstance(['a', 'b'])
-    expect(plan(instance, [pod])).toMatchObject({ removes: [], recheckAt: T0 + 5 * MINUTE })
-    // The new broker is created once the old one has gone.
-    expect(plan(instance, [pod], { now: T0 + 5 * MINUTE })).toMatchObject({
-      creates: [],
-      removes: ['a-pod'],
-    })
+  it.each([
+    ['R86 R89 C6 is replaced after five minutes on its node, by time alone', one, pending],
+    ['R77 is tried on another node after five minutes without room', two, unscheduled],
+  ])('%s', (_title, instance, more) => {
+    const pod = testPod('a', more)
+    const recheckAt = T0 + 5 * MINUTE
+    expect(plan(instance, [pod])).toMatchObject({ removes: [], recheckAt })
+    const restarts = more === pending ? 1 : 0
+    expect(plan(instance, [pod], after(5)).remove).toMatchObject([{ restarts }])
   })
 })
 
 describe('a changed spec', () => {
-  const instance = testInstance(['a', 'b', 'c'], { capacity: 3 })
-  const old = (node: string, more: TestPod = {}) => testPod(node, { hash: 'before', ...more })
-
-  it('R65 R72 is rolled out one broker at a time, while all others are ready', () => {
-    expect(
-      plan(
-        instance,
-        ['a', 'b', 'c'].map((node) => old(node)),
-      ).removes,
-    ).toHaveLength(1)
-    expect(plan(instance, [old('a', { leaves: true }), old('b'), old('c')])).toMatchObject({
-      creates: [],
-      removes: [],
-    })
-    expect(plan(instance, [old('b'), old('c')])).toMatchObject({ creates: ['a'], removes: [] })
-    const starting = testPod('a', { phase: 'Pending', ready: false, scheduled: false })
-    expect(plan(instance, [starting, old('b'), old('c')]).removes).toEqual([])
-    const unready = testPod('a', { ready: false })
-    expect(plan(instance, [unready, old('b'), old('c')])).toMatchObject({
-      removes: [],
-      waits: true,
-    })
-    expect(plan(instance, [unready, testPod('b'), testPod('c')]).waits).toBe(false)
-    const { removes, waits } = plan(instance, [testPod('a'), old('b'), old('c')])
-    expect([removes.length, waits]).toEqual([1, false])
+  const all = ['a', 'b', 'c'].map((node) => old(node))
+  const [, b = expect.fail(), c = expect.fail()] = all
+  const starting = testPod('a', { phase: 'Pending', ready: false, scheduled: false })
+  const unready = testPod('a', { ready: false })
+  const adopted = testPod('a', { hash: undefined })
+  it.each<Row>([
+    ['R65 R72 is rolled out one broker at a time', three, all, {}, [], ['a-pod']],
+    ['R65 waits for one that is leaving', three, [old('a', { leaves: true }), b, c], {}, [], []],
+    ['R65 waits for one that is missing', three, [b, c], {}, ['a'], []],
+    ['R65 waits for one that starts', three, [starting, b, c], {}, [], []],
+    ['R65 waits for one that is not ready', three, [unready, b, c], {}, [], []],
+    ['R65 goes on with the next one', three, [testPod('a'), b, c], {}, [], ['b-pod']],
+    ['is not held up by one without room', three, [starting, b, c], after(5), [], ['b-pod']],
+    ['leaves brokers whose successors could run nowhere', three, all, only(), [], []],
+    ['replaces the one whose successor could run', three, all, only('b'), [], ['b-pod']],
+    ['moves a broker to a node that takes over', two, [old('a')], only('b'), [], ['a-pod']],
+    // It is lost anyway.
+    ['replaces one that does not work', one, [old('a', { ready: false })], only(), [], ['a-pod']],
+    ['waits with OnDelete until a user deletes', three, [old('a'), b], onDelete, ['c'], []],
+    ['is none for brokers without a spec hash', one, [adopted], {}, [], []],
+  ])('%s', (_title, instance, pods, more, creates, removes) => {
+    expect(plan(instance, pods, more)).toMatchObject({ creates, removes })
   })
 
-  it('replaces brokers that do not work at once', () => {
-    const pods = [
-      old('a', { ready: false }),
-      old('b', failed({ restarts: 9, endedAt: T0 })),
-      old('c'),
-    ]
-    expect(
-      plan(instance, pods).remove.map(({ pod, restarts }) => [pod.metadata.name, restarts]),
-    ).toEqual(
-      expect.arrayContaining([
-        ['a-pod', 0],
-        ['b-pod', 0],
-      ]),
-    )
+  it('waits only while brokers of the earlier spec are left', () => {
+    const waits = (...pods: readonly Pod[]) => plan(three, pods).waits
+    expect(waits(unready, b, c)).toBe(true)
+    expect(waits(unready, testPod('b'), testPod('c'))).toBe(false)
+    expect(waits(testPod('a'), b, c)).toBe(false)
   })
 
-  it('is not held up by a broker that no node has had room for', () => {
-    const stuck = testPod('a', { phase: 'Pending', ready: false, scheduled: false })
-    expect(
-      plan(instance, [stuck, old('b'), old('c')], { now: T0 + 5 * MINUTE }).removes,
-    ).toHaveLength(1)
-  })
-
-  it('leaves a working broker where no node could run its successor', () => {
-    const pods = ['a', 'b', 'c'].map((node) => old(node))
-    const only = (...usable: string[]) => ({ isUsable: (node: NodeName) => usable.includes(node) })
-    expect(plan(instance, pods, only()).removes).toEqual([])
-    expect(plan(instance, pods, only('b')).removes).toEqual(['b-pod'])
-    // The other node takes over.
-    expect(plan(testInstance(['a', 'b']), [old('a')], only('b')).removes).toEqual(['a-pod'])
-    // A broker that does not work is lost anyway.
-    expect(plan(testInstance(['a']), [old('a', { ready: false })], only()).removes).toEqual([
-      'a-pod',
+  it('replaces all brokers that do not work at once, without their restarts', () => {
+    const ended = old('b', failed({ restarts: 9, endedAt: T0 }))
+    const { remove } = plan(three, [old('a', { ready: false }), ended, c])
+    expect(remove.map(({ pod, restarts }) => [pod.metadata.name, restarts]).sort()).toEqual([
+      ['a-pod', 0],
+      ['b-pod', 0],
     ])
   })
 
+  it('takes brokers without a spec hash over', () => {
+    expect(plan(one, [adopted]).adopt).toEqual([adopted])
+  })
+
   it('waits for a new broker until it has been ready for five seconds', () => {
-    const pods = [testPod('a', { readySince: T0 }), old('b'), old('c')]
+    const pods = [testPod('a', { readySince: T0 }), b, c]
     const { left } = leftOnA('working')
-    const found = withHistory(instance, { left })
+    const found = withHistory(three, { left })
     expect(plan(found, pods)).toMatchObject({ removes: [], missing: 1, recheckAt: T0 + 5000 })
     expect(plan(found, pods, { now: T0 + 4999 })).toMatchObject({ missing: 1, history: { left } })
     expect(plan(found, pods, { now: T0 + 5000 })).toMatchObject({
@@ -354,7 +317,6 @@ describe('a changed spec', () => {
   })
 
   it('passes on whether the last working broker was replaced by the controller', () => {
-    const one = testInstance(['a'])
     const left = (more: TestPod, replaced?: Replaced, now = T0) =>
       plan(withHistory(one, leftOnA(replaced)), [testPod('a', more)], { now }).remove.map(
         (removal) => removal.replaced,
@@ -373,7 +335,6 @@ describe('a changed spec', () => {
   })
 
   it('counts the brokers that a roll-out waits for', () => {
-    const one = testInstance(['a'])
     const missing = (pods: readonly Pod[], more: Partial<PodPlanInput> = {}) =>
       plan(one, pods, more).missing
     expect(missing([])).toBe(1)
@@ -395,22 +356,6 @@ describe('a changed spec', () => {
     expect(missing([testPod('a', { ready: false })], { isAway: () => true })).toBe(0)
     expect(missing([], { isUsable: () => false })).toBe(0)
     expect(plan(one, [], { isUsable: () => false }).desired).toBe(0)
-  })
-
-  it('waits with OnDelete until a user deletes the broker', () => {
-    expect(plan(instance, [old('a'), old('b')], { strategy: 'OnDelete' })).toMatchObject({
-      creates: ['c'],
-      removes: [],
-    })
-  })
-
-  it('counts brokers without a spec hash as made from the present spec', () => {
-    const pod = testPod('a', { hash: undefined })
-    expect(plan(testInstance(['a']), [pod])).toMatchObject({
-      creates: [],
-      removes: [],
-      adopt: [pod],
-    })
   })
 })
 
