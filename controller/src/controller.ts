@@ -1,9 +1,12 @@
 import { setMaxListeners } from 'node:events'
 import { configurationOf, nodesOf } from '@akrijs/api'
 import { keyOf, keyParts, type NodeName, type ObjectKey, type ReconcileQueue } from '@akrijs/kube'
-import { reconcileDeployment } from './brokers/configuration-deployment.js'
-import { reportHeldBrokers } from './brokers/held-brokers.js'
-import { reconcileBrokers } from './brokers/reconcile-brokers.js'
+import {
+  reconcileConfigurationService,
+  reconcileDeployment,
+  reconcileInstanceService,
+} from './brokers/applied-objects.js'
+import { reconcileBrokers, reportHeldBrokers } from './brokers/reconcile-brokers.js'
 import { labelInstance, Memberships } from './instance-nodes.js'
 import { reconcileDeserted, reconcileNode, suspectsOf } from './nodes/lost-nodes.js'
 import { silentMs, unreportedMs } from './nodes/node-presence.js'
@@ -11,10 +14,6 @@ import { endPods } from './nodes/pods-to-end.js'
 import { ConfigurationSummaries } from './reports/configuration-summaries.js'
 import { reconcileInstanceProblems } from './reports/instance-problems.js'
 import { reconcileLeftReport } from './reports/left-reports.js'
-import {
-  reconcileConfigurationService,
-  reconcileInstanceService,
-} from './services/broker-services.js'
 import { beginTerm, type ControllerOptions, type Term } from './term.js'
 import { WorkQueues } from './work-queues.js'
 

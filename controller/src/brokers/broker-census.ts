@@ -4,12 +4,12 @@ import type { ClusterState } from '../cluster-state.js'
 import { isDeleted, type Job, type Pod } from '../kubernetes-objects.js'
 import { specHash, specHashOf } from '../labels.js'
 import type { Term } from '../term.js'
+import { isOf } from './applied-objects.js'
 import { historyOf, replacedBy } from './broker-history.js'
 import { type BrokerProblem, noUsableNode, refusal } from './broker-problem.js'
 import { isEnded, problemAt } from './broker-state.js'
 import { deploymentName } from './broker-template.js'
-import { isOf } from './configuration-deployment.js'
-import { type PodTemplate, podTemplateOf } from './instance-plan.js'
+import { type PodTemplate, podTemplateOf } from './reconcile-brokers.js'
 
 /** The brokers of a Configuration: those that it should have, and those that work. */
 export interface BrokerCensus {
@@ -53,7 +53,7 @@ export function brokerCensus(
     (instance) => term.failures.of('Instance', keyOf(instance)) ?? [],
   )
   if ('brokerPodSpec' in brokerSpec) {
-    const template = podTemplateOf({ brokerSpec })
+    const template = podTemplateOf(brokerSpec)
     const counts = present.map((instance) => ofPods(instance, template, state, now))
     const census = sum('broker Pods', counts, failures)
     const hasOutdated = counts.some(({ outdated }) => outdated > 0)

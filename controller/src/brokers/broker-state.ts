@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { objectMessage } from '@akrijs/runtime'
-import type { KubernetesObject, Pod } from '../kubernetes-objects.js'
+import type { Job, KubernetesObject, Pod } from '../kubernetes-objects.js'
 import { ANNOTATIONS } from '../labels.js'
 import type { BrokerProblem } from './broker-problem.js'
 
@@ -53,6 +53,21 @@ export function problemAt(pod: Pod, now: number): BrokerProblem | undefined {
     `Pod ${name}: no container has started for 30 s; its image may still be pulled, or a volume ` +
     `is missing: kubectl -n ${namespace} describe pod ${name}`
   return { reason: 'ContainerNotCreated', message: objectMessage(message) }
+}
+
+// Brokers whose deletion does not end. A finalizer can hold a broker for ever. So can an object of
+// any namespace that names a Job as its owner: the garbage collector waits for that object.
+
+/** How long the deletion of a broker may take before it counts as held, in milliseconds. */
+const HELD_MS = 5 * 60_000
+
+/**
+ * When the deletion of a broker counts as held, by `monotonicMs`; undefined for a broker that is
+ * not being deleted, or that no finalizer holds.
+ */
+export function heldAt({ metadata, deletedAt }: Pod | Job): number | undefined {
+  const { finalizers = [] } = metadata
+  return deletedAt === undefined || finalizers.length === 0 ? undefined : deletedAt + HELD_MS
 }
 
 // How long an ended broker waits before it is created again. An annotation counts the restarts, so

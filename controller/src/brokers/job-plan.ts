@@ -2,8 +2,7 @@ import type { Instance, UpdateStrategy } from '@akrijs/api'
 import { isDeleted, type Job, type Pod } from '../kubernetes-objects.js'
 import { specHashOf } from '../labels.js'
 import { type BrokerHistory, historyOf, JOB, withLegacy } from './broker-history.js'
-import { earliest, isEnded, isRefused, restart, restartsOf } from './broker-state.js'
-import { heldAt } from './held-brokers.js'
+import { earliest, heldAt, isEnded, isRefused, restart, restartsOf } from './broker-state.js'
 
 // Which broker Job an Instance should have. A Job is created once for each spec, and
 // `status.brokerJob` of the Instance records the creation. A Job may update the firmware of a

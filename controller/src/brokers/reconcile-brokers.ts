@@ -1,16 +1,30 @@
-import type { Configuration, Instance } from '@akrijs/api'
-import { ApiError, keyOf, type ObjectKey, type RecheckAfter } from '@akrijs/kube'
+import type {
+  BrokerSpec,
+  Configuration,
+  Instance,
+  RollingUpdate,
+  UpdateStrategy,
+} from '@akrijs/api'
+import {
+  ApiError,
+  keyOf,
+  type NodeName,
+  type ObjectKey,
+  objectKey,
+  type RecheckAfter,
+} from '@akrijs/kube'
 import type { Collection } from '../collection.js'
+import { BrokerHeldError } from '../errors.js'
 import { isDeleted, type Job, type Pod } from '../kubernetes-objects.js'
 import { ANNOTATIONS, specHash, specHashOf } from '../labels.js'
 import { isOwned } from '../owners.js'
 import type { Term } from '../term.js'
 import { type BrokerHistory, historyOf, historyText, JOB } from './broker-history.js'
-import { isEnded } from './broker-state.js'
+import { heldAt, isEnded } from './broker-state.js'
 import { brokerJob, brokerPod, jobName, podName } from './broker-template.js'
-import { planInstance, podTemplateOf, sightLast } from './instance-plan.js'
 import { planJob } from './job-plan.js'
-import { withUpdate } from './pod-plan.js'
+import { type NodeObstacle, nodeObstacleOf } from './node-fit.js'
+import { type PodPlan, planPods, withUpdate } from './pod-plan.js'
 
 /**
  * Brings the broker Pods of an Instance, or its Job, to what its Configuration specifies: a plan
@@ -50,8 +64,8 @@ interface Pass extends Term {
 }
 
 async function reconcilePods(pass: Pass): Promise<void> {
-  const { instance, configuration, rollouts, state, log, sights, signal } = pass
-  const template = podTemplateOf(state.workloadSpec(configuration))
+  const { instance, configuration, rollouts, state, log, signal } = pass
+  const template = podTemplateOf(state.workloadSpec(configuration).brokerSpec)
   const { spec, hash, maxUnavailable } = template
   const { uid, namespace } = instance.metadata
   const found = planInstance(instance, template, pass)
@@ -67,7 +81,7 @@ async function reconcilePods(pass: Pass): Promise<void> {
     log.info({ pod: pod.metadata.name, reason }, 'broker removed')
     // The kubelet has nothing left to stop in an ended Pod.
     await state.pods.remove(pod, { ...(isEnded(pod) ? { gracePeriodSeconds: 0 } : {}), signal })
-    sightLast(instance, pod.targetNode, undefined, sights)
+    sightLast(instance, pod.targetNode, undefined, pass)
   }
   for (const { node, restarts } of plan.create) {
     const creation = {
@@ -82,7 +96,7 @@ async function reconcilePods(pass: Pass): Promise<void> {
     const created = state.pods
       .ownedBy('Instance', instance)
       .find(({ targetNode }) => targetNode === node)
-    sightLast(instance, node, created, sights)
+    sightLast(instance, node, created, pass)
     if (restarts > 0) pass.metrics?.brokerRestarted(configuration.metadata.name)
     log.info({ instance: instance.metadata.name, node, restarts }, 'broker created')
   }
@@ -93,7 +107,7 @@ function announcedPods(key: ObjectKey, { state }: Term): Pod[] {
   const instance = state.instances.cache.get(key)
   const configuration = instance && state.ownerOf(instance)
   if (instance === undefined || configuration === undefined) return []
-  const { hash, strategy } = podTemplateOf(state.workloadSpec(configuration))
+  const { hash, strategy } = podTemplateOf(state.workloadSpec(configuration).brokerSpec)
   if (strategy === 'OnDelete') return []
   return state.pods.ownedBy('Instance', instance).filter((pod) => {
     const { metadata, targetNode = '' } = pod
@@ -180,4 +194,142 @@ async function annotate<T extends Pod | Job | Instance>(
   } catch (error) {
     if (!ApiError.is(error, 404) && !ApiError.is(error, 409)) throw error
   }
+}
+
+/** The Pods that a Configuration specifies, and how they are updated. */
+export interface PodTemplate {
+  readonly spec: Readonly<Record<string, unknown>>
+  /** The hash of the spec; undefined if no Pod is specified. */
+  readonly hash: string | undefined
+  /** What keeps a new Pod from a node. */
+  readonly obstacleOn: NodeObstacle
+  readonly strategy: UpdateStrategy
+  readonly maxUnavailable: RollingUpdate['maxUnavailable']
+}
+
+/** A spec can have 1.5 MB, and each look at each Instance needs its template. */
+const templates = new WeakMap<BrokerSpec, PodTemplate>()
+
+export function podTemplateOf(brokerSpec: BrokerSpec | undefined): PodTemplate {
+  const template = (brokerSpec && templates.get(brokerSpec)) ?? templateOf(brokerSpec)
+  if (brokerSpec !== undefined) templates.set(brokerSpec, template)
+  return template
+}
+
+function templateOf(brokerSpec: BrokerSpec | undefined): PodTemplate {
+  const isPod = brokerSpec !== undefined && 'brokerPodSpec' in brokerSpec
+  const spec = isPod ? brokerSpec.brokerPodSpec : {}
+  const { type = 'RollingUpdate', rollingUpdate } = brokerSpec?.updateStrategy ?? {}
+  return {
+    spec,
+    hash: isPod ? specHash(spec) : undefined,
+    obstacleOn: nodeObstacleOf(spec),
+    strategy: type,
+    maxUnavailable: rollingUpdate?.maxUnavailable,
+  }
+}
+
+/**
+ * How long the first broker of an Instance waits for nodes to join, in milliseconds, unless all
+ * nodes have: agents write at moments that are spread over a time that grows with the number of
+ * nodes.
+ */
+const CHOICE_MS = 2000
+const CHOICE_PER_NODE_MS = 20
+const MAX_CHOICE_MS = 4000
+
+/** In place of the uid of the last Pod of a node: the controller itself has removed it. */
+const REMOVED = ''
+
+/** The plan for the Pods of an Instance, from the caches. */
+function planInstance(
+  instance: Instance,
+  { hash, obstacleOn, strategy }: PodTemplate,
+  term: Term,
+): PodPlan {
+  const { state, clock, sights } = term
+  const pods = state.pods.ownedBy('Instance', instance)
+  for (const pod of pods) if (!isDeleted(pod)) sightLast(instance, pod.targetNode, pod, term)
+  return planPods({
+    instance,
+    specHash: hash,
+    strategy,
+    pods,
+    isUsable: (node) => obstacleOn(state.nodes.cache.get(objectKey('', node))) === undefined,
+    isAway: (node) => !state.isReady(node),
+    lastOn: (node) => {
+      const last = sights.last(placeOf(instance, node))
+      return last && last.fact !== REMOVED ? { uid: last.fact, ageMs: last.ageMs } : undefined
+    },
+    choiceAt: choiceAt(instance, term),
+    now: clock.monotonicMs(),
+  })
+}
+
+/**
+ * Dates the last Pod of a node: after another client has deleted it, nothing else shows its age.
+ * @param pod the Pod that is there; undefined after the controller itself has removed it
+ */
+function sightLast(
+  instance: Instance,
+  node: NodeName | undefined,
+  pod: Pod | undefined,
+  { sights }: Term,
+): void {
+  if (node !== undefined) sights.ageMs(placeOf(instance, node), pod?.metadata.uid ?? REMOVED)
+}
+
+const placeOf = ({ metadata: { uid } }: Instance, node: NodeName) => `broker of ${uid} on ${node}`
+
+/**
+ * When the nodes of an Instance are known well enough to choose among them, by `monotonicMs`.
+ * Otherwise all brokers would run on the node that is the quickest.
+ */
+function choiceAt(instance: Instance, { state, clock, sights }: Term): number {
+  const { metadata, spec } = instance
+  const now = clock.monotonicMs()
+  if (!spec.shared) return now
+  const ageMs = sights.ageMs(`Instance ${keyOf(instance)}`, metadata.uid)
+  const ready = state.nodes.cache.list().filter((node) => node.ready)
+  const withAgent = ready.filter(
+    (node) => state.reportIndex.presence(node.metadata.name as NodeName) === 'present',
+  )
+  // Agents of the existing system do not report.
+  const nodes = withAgent.length || ready.length
+  // Every node has a broker, or has joined.
+  if (spec.capacity >= nodes || spec.nodes.length >= nodes) return now
+  const waitMs = Math.min(MAX_CHOICE_MS, CHOICE_MS + CHOICE_PER_NODE_MS * nodes)
+  return now + waitMs - ageMs
+}
+
+/** The most brokers that an error names. */
+const MAX_NAMED = 5
+
+/** @throws BrokerHeldError if the deletion of a broker of the Instance is held */
+export async function reportHeldBrokers(
+  key: ObjectKey,
+  { state, clock }: Term,
+  _signal: AbortSignal,
+  recheckAfter: RecheckAfter,
+): Promise<void> {
+  const instance = state.instances.cache.get(key)
+  if (instance === undefined) return
+  const now = clock.monotonicMs()
+  const texts: string[] = []
+  for (const kind of ['Pod', 'Job'] as const)
+    for (const broker of state[kind === 'Pod' ? 'pods' : 'jobs'].ownedBy('Instance', instance)) {
+      const leftMs = (heldAt(broker) ?? Infinity) - now
+      if (leftMs <= 0) texts.push(describe(kind, broker))
+      else recheckAfter(leftMs)
+    }
+  if (texts.length > 0) throw new BrokerHeldError(texts.slice(0, MAX_NAMED).join('; '))
+}
+
+function describe(kind: string, { metadata }: Pod | Job): string {
+  const { deletionTimestamp, finalizers = [] } = metadata
+  return (
+    `${kind} ${keyOf({ metadata })} has been waiting for its deletion since ` +
+    `${deletionTimestamp}: find out what its finalizers ${finalizers.join(', ')} wait for, or ` +
+    'remove them'
+  )
 }

@@ -61,8 +61,8 @@ export class ReportIndex {
   }
 
   /**
-   * The reports that have a status of the Configuration. One after the other: 1,000 reports take less
-   * than 1 ms, and a summary is computed each 0.1 s at most.
+   * The reports that have a status of the Configuration. One after the other: 1,000 reports take
+   * less than 1 ms, and a summary is computed each 0.1 s at most.
    */
   *of(configuration: ObjectKey): Iterable<{ report: NodeReport; presence: AgentPresence }> {
     for (const { report, presence } of this.#known.values())

@@ -2,8 +2,19 @@ import type { ConfigurationSpec } from '@akrijs/api'
 import { keyOf } from '@akrijs/kube'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { TestApi } from '../testing/api.js'
-import { AKRI, CONFIGURATION, testConfiguration, testInstance } from '../testing/objects.js'
-import { reconcileConfigurationService, reconcileInstanceService } from './broker-services.js'
+import {
+  AKRI,
+  CONFIGURATION,
+  ownerReference,
+  PODS,
+  testConfiguration,
+  testInstance,
+} from '../testing/objects.js'
+import {
+  reconcileConfigurationService,
+  reconcileDeployment,
+  reconcileInstanceService,
+} from './applied-objects.js'
 
 const POD = '/api/v1/namespaces/plant/pods/a-pod'
 const SERVICE = '/api/v1/namespaces/plant/services/cam-8120fe-svc'
@@ -169,5 +180,43 @@ describe('the Service of a Configuration', () => {
     await api.seen(state.configurations, CONFIGURATION)
     await reconcileConfiguration()
     expect(api.objects.has(ALL)).toBe(false)
+  })
+})
+
+describe('the Deployment of a Configuration', () => {
+  it('C8 R86 removes Pods that the kubelet refused; foreign Pods stay', async () => {
+    const configuration = testConfiguration({ brokerSpec: { brokerDeploymentSpec: {} } })
+    const named = (name: string) => ({ name, namespace: 'plant' })
+    api.put(CONFIGURATION, { ...configuration })
+    api.put('/apis/apps/v1/namespaces/plant/deployments/cam-deployment', {
+      metadata: {
+        ...named('cam-deployment'),
+        labels: { controller: 'akri.sh' },
+        ownerReferences: [ownerReference('Configuration', 'cam')],
+      },
+    })
+    for (const [name, apiVersion, owner] of [
+      ['own', 'apps/v1', 'cam-deployment-5d'],
+      ['foreign', 'apps/v1', 'other-5d'],
+      ['forged', 'x/v1', 'cam-deployment-5d'],
+    ] as const)
+      api.put(`${PODS}/${name}`, {
+        metadata: {
+          ...named(name),
+          labels: {
+            controller: 'akri.sh',
+            'akri.sh/configuration': 'cam',
+            'pod-template-hash': '5d',
+          },
+          ownerReferences: [{ ...ownerReference('ReplicaSet', owner), apiVersion }],
+        },
+        status: { phase: 'Failed', reason: 'UnexpectedAdmissionError' },
+      })
+    const { signal } = new AbortController()
+    await reconcileDeployment(keyOf(configuration), await api.term(), signal)
+    expect([...api.objects.keys()].filter((path) => path.startsWith(PODS))).toEqual([
+      `${PODS}/foreign`,
+      `${PODS}/forged`,
+    ])
   })
 })
