@@ -16,16 +16,6 @@ import {
 } from './testing/rounds.js'
 
 describe('the OPC UA handler, with host names and networks', () => {
-  it("offers a server with an unresolvable name at its discovery server's address", async () => {
-    const plc = await start()
-    const [self] = plc.applications
-    plc.applications = [
-      { ...application(self), discoveryUrls: [`opc.tcp://PLC-IN-THE-HALL:${plc.port}/ua`] },
-    ]
-    const rounds = new Rounds(standard([plc.url]), { resolve: async () => [] })
-    expect(ids(await rounds.first())).toEqual([`${plc.url}ua`])
-  })
-
   it('calls no listed or announced server outside of its networks', async () => {
     const elsewhere = await start({ name: 'elsewhere', host: '127.0.0.2' })
     const lds = await discoveryServer(elsewhere)
@@ -60,6 +50,7 @@ describe('the OPC UA handler, with host names and networks', () => {
     const lds = await discoveryServer(near, elsewhere)
     const rounds = new Rounds(standard([lds.url], { allowedNetworks: ['127.0.0.2', '10.0.0.0/8'] }))
     expect(ids(await rounds.first())).toEqual([near.url])
+    expect(rounds.leftOut).toEqual([[elsewhere.url, 'address not allowed']])
     expect(elsewhere.accepted).toBe(0)
   })
 

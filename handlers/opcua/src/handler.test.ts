@@ -50,22 +50,9 @@ describe('the OPC UA handler', () => {
     expect(second.asked).toEqual(['GetEndpoints'])
   })
 
-  it.each([
-    ['a null', null],
-    ['null items', { items: null, action: 'Include' }],
-  ])('takes %s as no filter', async (_, applicationNames) => {
+  it('offers nothing with Include of nothing, as Akri, and warns', async () => {
     const plc = await start()
-    const rounds = new Rounds(standard([plc.url], { applicationNames }))
-    expect(ids(await rounds.first())).toEqual([plc.url])
-    expect(rounds.logged).toEqual([])
-  })
-
-  it.each([
-    ['Include', { items: [], action: 'Include' }],
-    ['Include by default', { items: [], action: null }],
-  ])('offers nothing with %s of nothing, as Akri, and warns', async (_, applicationNames) => {
-    const plc = await start()
-    const rounds = new Rounds(standard([plc.url], { applicationNames }))
+    const rounds = new Rounds(standard([plc.url], { applicationNames: { items: [] } }))
     expect(await rounds.first()).toEqual([])
     expect(rounds.leftOut).toEqual([[plc.url, 'filtered by applicationNames']])
     expect(rounds.logged).toMatchObject([
@@ -78,16 +65,6 @@ describe('the OPC UA handler', () => {
         },
       },
     ])
-  })
-
-  it('tells that a server has an address that is not allowed', async () => {
-    const plc = await start()
-    const url = 'opc.tcp://10.1.2.3:4840/'
-    const lds = await discoveryServer(plc)
-    lds.applications = [...lds.applications, application({ discoveryUrls: [url] })]
-    const rounds = new Rounds(standard([lds.url], { allowedNetworks: ['127.0.0.0/8'] }))
-    expect(ids(await rounds.first())).toEqual([plc.url])
-    expect(rounds.leftOut).toEqual([[url, 'address not allowed']])
   })
 
   it('leaves out values that are unsafe in an environment variable', async () => {

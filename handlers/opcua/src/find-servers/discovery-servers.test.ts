@@ -15,13 +15,6 @@ import {
 const codeOf = (error: unknown) => (AkriError.is(error) ? error.code : undefined)
 
 describe('the OPC UA handler, with discovery URLs', () => {
-  it('offers the servers that a discovery server lists, and not the discovery server', async () => {
-    const [first, second] = [await start({ name: 'one' }), await start({ name: 'two' })]
-    const lds = await discoveryServer(first, second)
-    const rounds = new Rounds(standard([lds.url]))
-    expect(ids(await rounds.first())).toEqual([first.url, second.url])
-  })
-
   it('D3 continues after a URL fails, and logs each kind of failure once', async () => {
     const [first, silent, broken] = [await start(), await start(), await start()]
     silent.silent = true
@@ -225,18 +218,6 @@ describe('the OPC UA handler, with discovery URLs', () => {
     await rounds.next()
     expect(lds.asked.filter((service) => service === 'FindServers')).toHaveLength(3)
     expect(rounds.lists).toHaveLength(1)
-  })
-
-  it('removes a server immediately that is not listed any more and does not answer', async () => {
-    const [first, second] = [await start({ name: 'one' }), await start({ name: 'two' })]
-    const lds = await discoveryServer(first, second)
-    const rounds = new Rounds(standard([lds.url]))
-    await rounds.first()
-    // An answering server might be missing because its discovery server restarted: see
-    // unlisted-servers.test.ts.
-    await first.close()
-    list(lds, [second])
-    expect(ids(await rounds.next())).toEqual([second.url])
   })
 
   it('offers a server that is listed but does not answer', async () => {

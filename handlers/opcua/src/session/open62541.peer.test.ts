@@ -1,4 +1,3 @@
-import { connect, createServer, type Socket } from 'node:net'
 import {
   type Device,
   DiscoveryProperties,
@@ -10,11 +9,7 @@ import {
 } from '@akrijs/sdk'
 import { SimulatedAgent } from '@akrijs/sdk/testing'
 import { describe, expect, it } from 'vitest'
-import {
-  missingForOpen62541,
-  type Open62541Server,
-  useOpen62541,
-} from '../../test-peers/open62541.js'
+import { missingForOpen62541, useOpen62541 } from '../../test-peers/open62541.js'
 import { createOpcuaHandler } from '../index.js'
 import { ServerSessions, type ServerSessionsOptions } from './server-sessions.js'
 import { SessionPlaces } from './session-places.js'
@@ -95,57 +90,6 @@ describe.skipIf(missingForOpen62541.length > 0)(
       ).toEqual(refused)
       expect(await read(port)).toEqual({ OPCUA_SERVER_DETAILS: 'credential-wanted' })
     })
-
-    it('ends when the server is killed, and opens with its replacement', async () => {
-      const before = await peers.start('Mixer')
-      const cut = await Cut.before(before)
-      try {
-        const sessions = await open()
-        // The first connection reads the endpoints, and the second carries the session.
-        cut.onMessages = (connection, messages) => {
-          if (connection === 2 && messages === 3) before.child.kill('SIGKILL')
-        }
-        await sessions.update([known(cut.url)], new AbortController().signal)
-        expect(sessions.of({ discoveryUrl: cut.url })).toEqual({})
-        cut.target = await peers.start('Mixer')
-        const again = await open()
-        await again.update([known(cut.url)], new AbortController().signal)
-        expect(again.of({ discoveryUrl: cut.url })).toEqual({
-          OPCUA_SERVER_DETAILS: 'anonymous',
-          ...FACTS,
-        })
-      } finally {
-        await cut.close()
-      }
-    })
-
-    it('that breaks at any point leaves no details, in time, and no open connection', async () => {
-      const server = await peers.start('Mixer')
-      const cut = await Cut.before(server)
-      try {
-        // ACK, and the responses to OpenSecureChannel, CreateSession, ActivateSession and Read.
-        for (const messages of [1, 2, 3, 4, 5]) {
-          const first = cut.connections + 1
-          cut.onMessages = (connection, count, socket) => {
-            if (connection > first && count === messages) socket.destroy()
-          }
-          const begin = systemClock.monotonicMs()
-          const sessions = await open()
-          await sessions.update([known(cut.url)], new AbortController().signal)
-          expect([messages, sessions.of({ discoveryUrl: cut.url })]).toEqual([messages, {}])
-          expect(systemClock.monotonicMs() - begin).toBeLessThan(30_000)
-          await expect.poll(() => cut.open).toBe(0)
-        }
-        cut.onMessages = () => undefined
-        const sessions = await open()
-        await sessions.update([known(cut.url)], new AbortController().signal)
-        expect(sessions.of({ discoveryUrl: cut.url })).toMatchObject({
-          OPCUA_PRODUCT_NAME: 'Mixer',
-        })
-      } finally {
-        await cut.close()
-      }
-    })
   },
 )
 
@@ -167,93 +111,21 @@ async function offered(url: string, details: object): Promise<Device | undefined
   }
 }
 
-const known = (url: string) => ({
-  server: { discoveryUrl: url },
-  application: { applicationUri: 'urn:test:Mixer', productUri: '', applicationName: '' },
-})
-
-function open(
-  texts: Readonly<Record<string, string>> = {},
-  options: Partial<ServerSessionsOptions> = {},
-) {
-  return ServerSessions.open({
-    properties: DiscoveryProperties.fromTexts(texts),
-    places: new SessionPlaces(),
-    targetOf: async ({ discoveryUrl }) => {
-      return {
-        addresses: ['127.0.0.1'],
-        port: Number(new URL(discoveryUrl).port),
-        endpointUrl: discoveryUrl,
-      }
-    },
-    clock: systemClock,
-    log: silentLogger,
-    ...options,
-  })
-}
-
 async function read(
   port: number,
   texts: Readonly<Record<string, string>> = {},
   options: Partial<ServerSessionsOptions> = {},
 ) {
-  const url = `opc.tcp://127.0.0.1:${port}`
-  const sessions = await open(texts, options)
-  await sessions.update([known(url)], new AbortController().signal)
-  return sessions.of({ discoveryUrl: url })
-}
-
-/** A relay to a server that can break at any message. */
-class Cut {
-  target: Pick<Open62541Server, 'port'>
-  connections = 0
-  url = ''
-  /** Called for each message of the server, with the number of the connection, from 1. */
-  onMessages: (connection: number, messages: number, socket: Socket) => void = () => undefined
-  readonly #sockets = new Set<Socket>()
-  readonly #server = createServer((socket) => this.#pass(socket))
-
-  private constructor(target: Pick<Open62541Server, 'port'>) {
-    this.target = target
-  }
-
-  static async before(target: Open62541Server): Promise<Cut> {
-    const cut = new Cut(target)
-    await new Promise<void>((resolve) => cut.#server.listen(0, '127.0.0.1', resolve))
-    const address = cut.#server.address()
-    cut.url = `opc.tcp://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`
-    return cut
-  }
-
-  get open(): number {
-    return this.#sockets.size
-  }
-
-  async close(): Promise<void> {
-    for (const socket of this.#sockets) socket.destroy()
-    await new Promise((resolve) => this.#server.close(resolve))
-  }
-
-  #pass(socket: Socket): void {
-    const connection = ++this.connections
-    let messages = 0
-    this.#sockets.add(socket)
-    const upstream = connect(this.target.port, '127.0.0.1')
-    for (const [first, other] of [
-      [socket, upstream],
-      [upstream, socket],
-    ] as const) {
-      first.on('error', () => undefined)
-      first.on('close', () => other.destroy())
-    }
-    socket.on('close', () => this.#sockets.delete(socket))
-    socket.pipe(upstream)
-    upstream.on('data', (bytes) => {
-      messages++
-      // Sends half of the message and drops the rest.
-      socket.write(bytes.subarray(0, bytes.length / 2))
-      this.onMessages(connection, messages, socket)
-      if (!socket.destroyed) socket.write(bytes.subarray(bytes.length / 2))
-    })
-  }
+  const server = { discoveryUrl: `opc.tcp://127.0.0.1:${port}` }
+  const application = { applicationUri: 'urn:test:Mixer', productUri: '', applicationName: '' }
+  const sessions = await ServerSessions.open({
+    properties: DiscoveryProperties.fromTexts(texts),
+    places: new SessionPlaces(),
+    targetOf: async () => ({ addresses: ['127.0.0.1'], port, endpointUrl: server.discoveryUrl }),
+    clock: systemClock,
+    log: silentLogger,
+    ...options,
+  })
+  await sessions.update([{ server, application }], new AbortController().signal)
+  return sessions.of(server)
 }
