@@ -67,21 +67,6 @@ describe('details of an OPC UA Configuration', () => {
     ],
     ['too many URLs', standard(urls), 'opcuaDiscoveryMethod.standard.discoveryUrls'],
     ['an unknown field', standard([], { applicationName: 'PLC' }), ''],
-    [
-      'a text for the items of a filter',
-      standard([], { applicationNames: { items: 'PLC' } }),
-      'applicationNames.items',
-    ],
-    [
-      'an unknown field of a filter',
-      standard([], { applicationNames: { items: [], mode: 'Include' } }),
-      'applicationNames',
-    ],
-    [
-      'an unknown action',
-      standard([], { applicationNames: { items: [], action: 'include' } }),
-      'applicationNames.action',
-    ],
     ['too many names', standard([], { applicationNames: { items } }), 'applicationNames.items'],
     ['a wrong network', standard([], { allowedNetworks: ['10.0.0.0/33'] }), 'allowedNetworks.0'],
     ['too many networks', standard([], { allowedNetworks: networks }), 'allowedNetworks'],

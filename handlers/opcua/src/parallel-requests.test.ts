@@ -3,13 +3,12 @@ import { silentLogger, systemClock } from '@akrijs/sdk'
 import { HostNames, readNetwork } from '@akrijs/sdk/network'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { SimulatedServer } from '../test-peers/simulated-server.js'
-import { findServersMethod } from './find-servers/find-servers-method.js'
 import type { OpcuaServer } from './opcua-server.js'
 import { Reach } from './reach.js'
 import { ServerDescriptions } from './server-descriptions.js'
 
-/** The limits of parallel calls in background-rounds.ts and server-descriptions.ts. */
-const AT_MOST = { rounds: 64, calls: 16 }
+/** The limit of parallel calls in server-descriptions.ts. */
+const AT_MOST = 16
 const timeouts = { connectMs: 60_000, totalMs: 60_000 }
 
 describe('80 servers that delay their answers', () => {
@@ -49,34 +48,14 @@ describe('80 servers that delay their answers', () => {
     await expect.poll(() => server.connections).toBe(count)
   }
 
-  it(`all receive FindServers as discovery URLs, ${AT_MOST.rounds} at a time`, async () => {
-    const noAddresses = async () => new Set<string>()
-    const lists = findServersMethod({
-      discoveryUrls: urls,
-      hostNames,
-      log: silentLogger,
-      recentlyAnswered: noAddresses,
-      responsive: noAddresses,
-      timeouts,
-      signal: stop.signal,
-      clock: systemClock,
-      interval: '1h',
-    })
-    const first = lists.next()
-    await expectConnections(AT_MOST.rounds)
-    answer()
-    await first
-    expect(server.asked).toEqual(Array(80).fill('FindServers'))
-  })
-
-  it(`all receive GetEndpoints, ${AT_MOST.calls} at a time`, async () => {
+  it(`all receive GetEndpoints, ${AT_MOST} at a time`, async () => {
     const allowedNetworks = ['127.0.0.1'].flatMap((network) => readNetwork(network) ?? [])
     const reach = new Reach({ allowedNetworks, hostNames })
     const options = { reach, clock: systemClock, log: silentLogger, timeouts }
     const descriptions = new ServerDescriptions(options, { roundMs: 60_000 })
     const servers = urls.map((discoveryUrl): OpcuaServer => ({ discoveryUrl }))
     const described = descriptions.update(servers, stop.signal)
-    await expectConnections(AT_MOST.calls)
+    await expectConnections(AT_MOST)
     answer()
     await described
     expect(servers.filter((server) => descriptions.of(server) !== undefined)).toHaveLength(80)
