@@ -1,7 +1,6 @@
 import { spawnSync } from 'node:child_process'
 import path from 'node:path'
-import { DiscoveryProperties, silentLogger } from '@akrijs/sdk'
-import { followDiscovery } from '@akrijs/sdk/host'
+import { discover } from '@akrijs/sdk/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { alone } from '../../../test/support/alone.js'
 import { Lan } from '../../../test/support/lan.js'
@@ -18,32 +17,22 @@ const missing = [
 const title = `the mDNS handler${missing.length > 0 ? ` (needs ${missing.join(', ')})` : ''}`
 const peer = path.join(import.meta.dirname, '../test-peers/bonjour.mjs')
 let lan: Lan
-let stop: AbortController
 
 beforeEach(() => {
   lan = new Lan(`akrb${process.pid % 1000}`)
-  stop = new AbortController()
 })
 
-afterEach(async () => {
-  stop.abort()
-  await lan.close()
-})
+afterEach(() => lan.close())
 
 describe.skipIf(missing.length > 0)(title, () => {
   it('offers what bonjour-service announces, until its goodbye', async () => {
     const host = await lan.addHost(1)
     const details = { services: ['_ipp._tcp'], interfaces: [host.link] }
-    const lists = followDiscovery(createMdnsHandler(), {
-      details: JSON.stringify(details),
-      properties: new DiscoveryProperties(),
-      signal: stop.signal,
-      log: silentLogger,
-    })
+    await using session = discover(createMdnsHandler(), details)
     const devices = async (count: number) => {
       for (;;) {
-        const { value = expect.fail('the discovery has ended') } = await lists.next()
-        if (value.devices.length === count) return value.devices
+        const list = await session.next(Number.POSITIVE_INFINITY)
+        if (list.length === count) return list
       }
     }
     await devices(0)

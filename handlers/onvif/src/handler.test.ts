@@ -6,7 +6,6 @@ import { machineAddresses } from '@akrijs/sdk/network'
 import { describe, expect, it, vi } from 'vitest'
 import { alone } from '../../../test/support/alone.js'
 import { eventually } from '../../../test/support/eventually.js'
-import { issueAuthority } from '../../../webhook/src/certificates/x509.js'
 import { createOnvifHandler } from './index.js'
 import { soapEnvelope, soapFault } from './testing/device-replies.js'
 import { DiscoveryResponder } from './testing/discovery-responder.js'
@@ -19,6 +18,7 @@ import {
   type SimulatedCameraOptions,
 } from './testing/index.js'
 import { announcementAt, sayHello } from './testing/internal/announcements.js'
+import { tls } from './testing/internal/certificates.js'
 import {
   clock,
   close,
@@ -417,11 +417,7 @@ describe('the ONVIF handler', () => {
   })
 
   it('finds cameras with https; with verify only those with a signed certificate', async () => {
-    const valid = {
-      notBefore: new Date(Date.now() - 3_600_000),
-      notAfter: new Date(Date.now() + 3_600_000),
-    }
-    const camera = await start({ tls: await issueAuthority('camera', valid) })
+    const camera = await start({ tls })
     expect(idsOf(await find())).toEqual([
       `https://${IP}:${camera.service.port}/onvif/device_service-${camera.uuid}`,
     ])

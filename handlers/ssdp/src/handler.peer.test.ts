@@ -2,8 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { DiscoveryProperties, silentLogger } from '@akrijs/sdk'
-import { followDiscovery } from '@akrijs/sdk/host'
+import { discover } from '@akrijs/sdk/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { alone } from '../../../test/support/alone.js'
 import { Lan } from '../../../test/support/lan.js'
@@ -20,17 +19,14 @@ const missing = [
 ]
 const title = `the SSDP handler${missing.length > 0 ? ` (needs ${missing.join(', ')})` : ''}`
 let lan: Lan
-let stop: AbortController
 let directory: string
 
 beforeEach(() => {
   lan = new Lan(`akrs${process.pid % 1000}`)
-  stop = new AbortController()
   directory = mkdtempSync(path.join(os.tmpdir(), 'akri-dlna-'))
 })
 
 afterEach(async () => {
-  stop.abort()
   await lan.close()
   rmSync(directory, { recursive: true, force: true })
 })
@@ -54,16 +50,12 @@ describe.skipIf(missing.length > 0)(title, () => {
     )
     const args = ['-f', configuration, '-P', `${directory}/pid`, '-d']
     const server = await lan.spawn(host, 'minidlnad', args, /HTTP listening on port 8200/)
-    const lists = followDiscovery(createSsdpHandler(), {
-      details: JSON.stringify({ interfaces: [host.link] }),
-      properties: new DiscoveryProperties(),
-      signal: stop.signal,
-      log: silentLogger,
-    })
+    const details = { interfaces: [host.link] }
+    await using session = discover(createSsdpHandler(), details)
     const devices = async (count: number) => {
       for (;;) {
-        const { value = expect.fail('the discovery has ended') } = await lists.next()
-        if (value.devices.length === count) return value.devices
+        const list = await session.next(Number.POSITIVE_INFINITY)
+        if (list.length === count) return list
       }
     }
     expect(await devices(1)).toMatchObject([

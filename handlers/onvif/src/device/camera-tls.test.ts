@@ -1,39 +1,12 @@
-import { execFileSync, spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import os from 'node:os'
-import path from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { NetworkPolicy } from '../network-policy.js'
 import { DeviceService } from '../testing/device-service.js'
 import { credential, INFORMATION, query } from '../testing/internal/camera-query.js'
+import { authorities, tls } from '../testing/internal/certificates.js'
 
-const openssl = spawnSync('openssl', ['version']).status === 0
+const verify = { certificates: 'verify', authorities } as const
 
-describe.skipIf(!openssl)('a camera with https (needs openssl)', () => {
-  const directory = mkdtempSync(path.join(os.tmpdir(), 'akri-camera-'))
-  const read = (file: string) => readFileSync(path.join(directory, file), 'utf8')
-  let tls: { readonly key: string; readonly cert: string }
-
-  beforeAll(() => {
-    execFileSync(
-      'openssl',
-      [
-        ...['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '1', '-subj', '/CN=camera'],
-        ...[
-          '-addext',
-          'subjectAltName=IP:127.0.0.1,DNS:camera.example',
-          '-keyout',
-          'key.pem',
-          '-out',
-          'cert.pem',
-        ],
-      ],
-      { cwd: directory, stdio: 'pipe' },
-    )
-    tls = { key: read('key.pem'), cert: read('cert.pem') }
-  })
-  afterAll(() => rmSync(directory, { recursive: true, force: true }))
-
+describe('a camera with https', () => {
   it('D2 is called with any certificate', async () => {
     await using camera = await DeviceService.start({ tls, credential })
     expect(camera.url).toMatch(/^https:/)
@@ -45,7 +18,6 @@ describe.skipIf(!openssl)('a camera with https (needs openssl)', () => {
 
   it('is called with a signed certificate, if certificates are verified', async () => {
     await using camera = await DeviceService.start({ tls })
-    const verify = { certificates: 'verify', authorities: tls.cert } as const
     expect(await query(camera.url, { options: verify })).toMatchObject(INFORMATION)
     const named = (host: string) => {
       const resolving = new NetworkPolicy([{ address: '127.0.0.1', prefix: 32, family: 'ipv4' }], {
@@ -64,7 +36,6 @@ describe.skipIf(!openssl)('a camera with https (needs openssl)', () => {
   })
 
   it('is the only one to get a credential if certificates are verified', async () => {
-    const verify = { certificates: 'verify', authorities: tls.cert } as const
     await using secure = await DeviceService.start({ tls, credential })
     expect(await query(secure.url, { as: credential, options: verify })).toMatchObject({
       authentication: 'accepted',

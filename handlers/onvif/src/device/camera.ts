@@ -112,12 +112,12 @@ export function readCamera(
   request: CameraRequest,
   { requestTimeoutMs = 3000, timeoutMs = 15_000 }: CameraTimeouts = {},
 ): Promise<CameraFacts> {
-  const { url, options, signal } = request
+  const { url, signal } = request
   let interview: Interview | undefined
   const read = async (limited: AbortSignal) => {
     interview = await Interview.open(request, requestTimeoutMs, limited)
     await interview.identify()
-    await interview.run(options.mediaProfiles ?? false)
+    await interview.run()
     return interview.facts
   }
   return withTimeLimit(timeoutMs, signal, (limited) =>
@@ -145,14 +145,12 @@ function isTimeout(error: unknown): boolean {
   return error instanceof DOMException && error.name === 'TimeoutError'
 }
 
-interface InterviewOptions
-  extends Pick<CameraRequest, 'refused' | 'zone' | 'log' | 'clock' | 'onFailure'> {
+interface InterviewOptions extends CameraRequest {
   readonly session: SoapSession
   readonly home: Destination
   readonly credential: Credential | undefined
   /** The schemes by which the camera has refused the credential before. */
   readonly refusedSchemes: readonly CredentialScheme[]
-  readonly policy: NetworkPolicy
 }
 
 /** A time for tokens. */
@@ -184,31 +182,19 @@ class Interview {
   }
 
   static async open(
-    { url, uuid, zone, credentials, refused, options, log, clock, onFailure }: CameraRequest,
+    request: CameraRequest,
     timeoutMs: number,
     signal: AbortSignal,
   ): Promise<Interview> {
-    const { policy } = options
-    const home = await policy.destination(url, { zone })
+    const { url, uuid, zone, credentials, refused, options, clock } = request
+    const home = await options.policy.destination(url, { zone })
     const credential = credentials.for(uuid)
-    const { address } = home
     const refusedSchemes = credential ? refused.refusedSchemes(home, credential) : []
+    const { address } = home
     const isTokenOnly = refusedSchemes.includes('digest')
     const sessionOptions = { credential, address, isTokenOnly, timeoutMs, signal, clock }
     const session = new SoapSession({ ...options, ...sessionOptions })
-    const interview = {
-      session,
-      home,
-      credential,
-      refusedSchemes,
-      refused,
-      policy,
-      zone,
-      log,
-      clock,
-      onFailure,
-    }
-    return new Interview(interview)
+    return new Interview({ ...request, session, home, credential, refusedSchemes })
   }
 
   get facts(): CameraFacts {
@@ -271,8 +257,8 @@ class Interview {
   }
 
   /** @throws OnvifUnreachableError after the first call without an answer */
-  async run(mediaProfiles: boolean): Promise<void> {
-    const { home } = this.#options
+  async run(): Promise<void> {
+    const { home, options } = this.#options
     this.#learn(
       (response) => readNetworkInterfaces(response, home.address),
       await this.#call(home, GET_NETWORK_INTERFACES),
@@ -281,7 +267,7 @@ class Interview {
       (response) => ({ scopes: readScopes(response) }),
       await this.#call(home, GET_SCOPES),
     )
-    if (!mediaProfiles) return
+    if (options.mediaProfiles !== true) return
     const services = await this.#services()
     const unreachable: AkriError[] = []
     for (const service of MEDIA_SERVICES) {
@@ -303,10 +289,10 @@ class Interview {
     text: string,
     read: (to: Destination) => Promise<boolean>,
   ): Promise<boolean | AkriError> {
-    const { policy, zone, home } = this.#options
+    const { options, zone, home } = this.#options
     const url = ofCamera(text, home)
     try {
-      return await read(await policy.destination(url, { zone }))
+      return await read(await options.policy.destination(url, { zone }))
     } catch (error) {
       if (OnvifAddressError.is(error)) return error
       if (OnvifUnreachableError.is(error) && !url.startsWith(`${home.url.origin}/`)) return error
@@ -362,14 +348,14 @@ class Interview {
     call: SoapCall,
     { what, protocols }: UriKind,
   ): Promise<string | undefined> {
-    const { policy, zone, home, credential } = this.#options
+    const { options, zone, home, credential } = this.#options
     const response = await this.#call(to, call)
     const text = response && readUri(response)
     if (text === undefined || text.length > MAX_URI_CHARACTERS) return undefined
     const url = withoutUser(ofCamera(text, home))
     if (hasPassword(url, credential?.password ?? '')) return undefined
     try {
-      await policy.destination(withoutPath(url), { zone, protocols })
+      await options.policy.destination(withoutPath(url), { zone, protocols })
       return url
     } catch (error) {
       if (!(OnvifAddressError.is(error) || OnvifUnreachableError.is(error))) throw error

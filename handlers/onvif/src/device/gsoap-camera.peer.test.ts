@@ -1,22 +1,20 @@
-import { type ChildProcess, execFile, execFileSync, spawn, spawnSync } from 'node:child_process'
+import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { DiscoveryProperties, silentLogger, systemClock } from '@akrijs/sdk'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { cameraCredentials } from '../credentials.js'
-import { NetworkPolicy } from '../network-policy.js'
-import { readCamera } from './camera.js'
-import { RefusedCredentials } from './refused-credentials.js'
+import type { Credential } from '../credentials.js'
+import { query } from '../testing/internal/camera-query.js'
+import { tls } from '../testing/internal/certificates.js'
 
 // The peer is gSOAP, which most cameras use: it validates requests by the schema, and checks tokens
 // itself.
 
 const build = fileURLToPath(new URL('../../test-peers/gsoap-camera/build.sh', import.meta.url))
-const possible = ['soapcpp2', 'gcc', 'openssl'].every(
+const possible = ['soapcpp2', 'gcc'].every(
   (name) => spawnSync('sh', ['-c', `command -v ${name}`]).status === 0,
 )
 const packages =
@@ -26,7 +24,7 @@ const packages =
   )
 
 describe.skipIf(!packages)(
-  'a camera made with gSOAP (needs gsoap, libgsoap-dev, libssl-dev, zlib1g-dev, gcc, openssl)',
+  'a camera made with gSOAP (needs gsoap, libgsoap-dev, libssl-dev, zlib1g-dev, gcc)',
   () => {
     const directory = mkdtempSync(path.join(os.tmpdir(), 'akri-gsoap-'))
     const pem = path.join(directory, 'camera.pem')
@@ -34,31 +32,7 @@ describe.skipIf(!packages)(
 
     beforeAll(async () => {
       await promisify(execFile)(build, [directory])
-      execFileSync(
-        'openssl',
-        [
-          'req',
-          '-x509',
-          '-newkey',
-          'rsa:2048',
-          '-nodes',
-          '-days',
-          '1',
-          '-subj',
-          '/CN=camera',
-          '-keyout',
-          'key.pem',
-          '-out',
-          'cert.pem',
-        ],
-        { cwd: directory, stdio: 'pipe' },
-      )
-      writeFileSync(
-        pem,
-        ['key.pem', 'cert.pem']
-          .map((file) => readFileSync(path.join(directory, file), 'utf8'))
-          .join(''),
-      )
+      writeFileSync(pem, `${tls.key}${tls.cert}`)
     })
     afterAll(() => rmSync(directory, { recursive: true, force: true }))
     afterEach(async () => {
@@ -75,20 +49,8 @@ describe.skipIf(!packages)(
       return String(line).trim()
     }
 
-    const ask = (url: string, properties: Record<string, string> = {}) =>
-      readCamera({
-        url,
-        uuid: 'any',
-        credentials: cameraCredentials(DiscoveryProperties.fromTexts(properties), silentLogger),
-        options: {
-          policy: new NetworkPolicy([{ address: '127.0.0.1', prefix: 32, family: 'ipv4' }]),
-          mediaProfiles: true,
-        },
-        refused: new RefusedCredentials({ forMs: 60_000, clock: systemClock }),
-        signal: new AbortController().signal,
-        log: silentLogger,
-        clock: systemClock,
-      })
+    const ask = (url: string, as?: Credential) =>
+      query(url, { ...(as && { as }), options: { mediaProfiles: true } })
 
     const FACTS = {
       manufacturer: 'Genivia',
@@ -114,13 +76,13 @@ describe.skipIf(!packages)(
     it('accepts a token with markup in the user name', async () => {
       const [username, password] = ['a<b>&"c"', 'pässword & more']
       const url = await start(username, password)
-      const facts = await ask(url, { username_default: username, password_default: password })
+      const facts = await ask(url, { username, password })
       expect(facts).toEqual({ authentication: 'accepted', ...FACTS })
     })
 
     it('refuses a wrong password, and requires a password', async () => {
       const url = await start('operator', 'right')
-      expect(await ask(url, { username_default: 'operator', password_default: 'wrong' })).toEqual({
+      expect(await ask(url, { username: 'operator', password: 'wrong' })).toEqual({
         authentication: 'refused',
       })
       expect(await ask(url)).toEqual({ authentication: 'required' })
@@ -129,7 +91,7 @@ describe.skipIf(!packages)(
     it('D2 may have https', async () => {
       const url = await start('operator', 'right', pem)
       expect(url).toMatch(/^https:/)
-      const facts = await ask(url, { username_default: 'operator', password_default: 'right' })
+      const facts = await ask(url, { username: 'operator', password: 'right' })
       expect(facts).toEqual({ authentication: 'accepted', ...FACTS, profiles: FACTS.profiles })
     })
   },

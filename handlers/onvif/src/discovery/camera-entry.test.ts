@@ -7,7 +7,6 @@ import {
   failed,
   heard,
   isOwnAddress,
-  isSameCamera,
   isUrgent,
   newEntry,
   queryStarted,
@@ -78,13 +77,6 @@ describe('a candidate', () => {
 })
 
 describe('a camera', () => {
-  it('is queried soon when it has settled at a later URL, and then as all others', () => {
-    const urls = [HOME, OTHER]
-    const settled = answeredAt(candidate({ urls }), OTHER, FACTS, [HOME])
-    expect(settled).toMatchObject({ state: { preferred: [HOME] }, dueAt: NOW + 30_000 })
-    expect(answeredAt(settled, OTHER, FACTS, [HOME]).dueAt).toBe(NOW + REFRESH_MS)
-  })
-
   it('takes the announcement of the address that named its new URL', () => {
     expect(answeredAt(elsewhere(camera()), OTHER).announcement.source).toBe('10.0.0.66')
   })
@@ -105,16 +97,6 @@ describe('a query', () => {
     expect(started.isQueried).toBe(true)
     for (const ended of [answeredAt(started, HOME), failed(started, NOW)])
       expect(ended).toMatchObject({ isQueried: false, elsewhere: undefined })
-  })
-})
-
-describe('the facts from a URL', () => {
-  const others: CameraFacts = { ...FACTS, serialNumber: '2' }
-
-  it('are compared at home only while the camera is announced elsewhere', () => {
-    expect(isSameCamera(camera(), HOME, others)).toBe(true)
-    expect(isSameCamera(elsewhere(camera()), HOME, others)).toBe(false)
-    expect(isSameCamera(elsewhere(camera()), HOME, FACTS)).toBe(true)
   })
 })
 
