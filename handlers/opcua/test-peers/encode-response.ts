@@ -4,8 +4,15 @@ import type {
   EndpointDescription,
   ServerOnNetwork,
 } from '../src/ua-tcp/discovery-services.js'
+import { encodeFrame } from '../src/ua-tcp/frame.js'
 
 // Encodes the responses of discovery services. Tests with third-party servers verify the format.
+
+/** An Acknowledge with these limits: bytes of a buffer, bytes of a message, and chunks. */
+export function encodeAcknowledge(bytes = 65_536, message = 0, chunks = 0): Buffer {
+  const writer = new BinaryWriter().uint32(0).uint32(bytes).uint32(bytes)
+  return encodeFrame('ACK', 'F', writer.uint32(message).uint32(chunks).bytes())
+}
 
 export function encodeFault(statusCode: number): Buffer {
   return writeResponseHeader(397, statusCode).bytes()

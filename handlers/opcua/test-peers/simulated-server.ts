@@ -9,6 +9,7 @@ import {
 } from '../src/ua-tcp/discovery-services.js'
 import { encodeFrame, type Frame, FrameReader } from '../src/ua-tcp/frame.js'
 import {
+  encodeAcknowledge,
   encodeFault,
   encodeFindServersOnNetworkResponse,
   encodeFindServersResponse,
@@ -48,8 +49,6 @@ export class SimulatedServer {
   send: ((socket: net.Socket, answers: readonly Buffer[], to: Frame['type']) => unknown) | undefined
   /** The open connections whose client waits for an answer that never comes. */
   readonly unanswered = new Set<net.Socket>()
-  /** The buffer sizes in Acknowledge, in bytes. */
-  bufferBytes = 65_536
   /** The size of a chunk of an answer, in bytes. */
   chunkBytes = 65_000
   /** The received requests. */
@@ -125,15 +124,7 @@ export class SimulatedServer {
   }
 
   #answer({ type, body }: Frame, next: () => number): Buffer[] {
-    if (type === 'HEL') {
-      const acknowledge = new BinaryWriter()
-        .uint32(0)
-        .uint32(this.bufferBytes)
-        .uint32(this.bufferBytes)
-        .uint32(0)
-        .uint32(0)
-      return [encodeFrame('ACK', 'F', acknowledge.bytes())]
-    }
+    if (type === 'HEL') return [encodeAcknowledge()]
     const reader = new BinaryReader(body)
     if (type === 'OPN') {
       reader.uint32()

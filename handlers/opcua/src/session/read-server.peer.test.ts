@@ -3,10 +3,9 @@ import { connect, createServer, type Socket } from 'node:net'
 import { DiscoveryProperties, silentLogger, systemClock } from '@akrijs/sdk'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { eventually } from '../../../../test/support/eventually.js'
+import { encodeAcknowledge } from '../../test-peers/encode-response.js'
 import { SecuredServer } from '../../test-peers/secured-server.js'
 import { readEndpointUrl } from '../endpoint-url.js'
-import { BinaryWriter } from '../ua-tcp/binary-writer.js'
-import { encodeFrame } from '../ua-tcp/frame.js'
 import { ServerSessions } from './server-sessions.js'
 import { SessionPlaces } from './session-places.js'
 
@@ -93,15 +92,11 @@ function sendChunks(socket: Socket, message: Buffer): void {
   socket.once('close', () => clearInterval(timer))
 }
 
-/** An Acknowledge with these buffer sizes. */
-function acknowledge(bytes: number): Buffer {
-  const sizes = new BinaryWriter().uint32(0).uint32(bytes).uint32(bytes).uint32(0).uint32(0)
-  return encodeFrame('ACK', 'F', sizes.bytes())
-}
-
 /** Acknowledges with a chunk that is larger than any limit. */
 function sendHugeChunk(socket: Socket): void {
-  socket.write(Buffer.concat([acknowledge(8192), Buffer.from('OPNF\xf0\xff\xff\xff', 'latin1')]))
+  socket.write(
+    Buffer.concat([encodeAcknowledge(8192), Buffer.from('OPNF\xf0\xff\xff\xff', 'latin1')]),
+  )
 }
 
 /** Reads the server through a line, and gets nothing. */
@@ -141,7 +136,7 @@ it.each<Fault>([
   [3, 'sends chunks without end', sendChunks],
   [4, 'sends chunks without end', sendChunks],
   // node-opcua throws in an event of its socket.
-  [0, 'allows chunks of no bytes', (socket) => void socket.write(acknowledge(0))],
+  [0, 'allows chunks of no bytes', (socket) => void socket.write(encodeAcknowledge(0))],
   [0, 'sends a chunk of 4 GB at once', sendHugeChunk],
   [0, 'talks nonsense', (socket) => void socket.write(Buffer.alloc(1000, 0xff))],
 ])(
@@ -165,7 +160,7 @@ it('a session ends after some megabytes, whatever size of messages the server al
   const line = await Line.open(0, (socket) => {
     if (isOpen) return
     isOpen = true
-    socket.write(acknowledge(0xffff_ffff))
+    socket.write(encodeAcknowledge(0xffff_ffff))
     const fill = () => {
       while (!socket.destroyed && socket.write(Buffer.alloc(64 * 1024))) sent += 64 * 1024
     }

@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { fuzz } from '../../../../test/support/fuzz.js'
 import {
+  encodeAcknowledge as acknowledge,
   encodeFault,
   encodeFindServersOnNetworkResponse,
   encodeFindServersResponse,
@@ -26,13 +27,6 @@ function converse(
 ) {
   return new Conversation({ endpointUrl: ENDPOINT_URL, request, now: 0, limits })
 }
-
-const acknowledge = (bytes = 65_536, message = 0, chunks = 0) =>
-  encodeFrame(
-    'ACK',
-    'F',
-    new BinaryWriter().uint32(0).uint32(bytes).uint32(bytes).uint32(message).uint32(chunks).bytes(),
-  )
 
 function opened({
   sequence = 10,

@@ -146,14 +146,6 @@ export async function next(
   }
 }
 
-/** Whether all lists since the last {@link next} have the same devices. */
-export async function isUnchanged(session: InProcessDiscovery): Promise<boolean> {
-  await clock.advance(GATHER_MS)
-  while (session.pending > 0)
-    if (!isDeepStrictEqual(await session.next(), last.get(session))) return false
-  return true
-}
-
 /**
  * Resolves after all sockets of this process have got what was sent to them, and the answers: the
  * loopback interface keeps the order of datagrams, and timers that of their times.
