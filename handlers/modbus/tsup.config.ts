@@ -1,11 +1,4 @@
 import { defineConfig } from 'tsup'
+import { handlerConfig } from '../../scripts/program-config.js'
 
-export default defineConfig({
-  entry: ['src/index.ts'],
-  format: 'esm',
-  target: 'node20',
-  // Names and lines of this code are in stacks.
-  minify: false,
-  noExternal: ['zod'],
-  dts: process.env.AKRI_TYPES === '1',
-})
+export default defineConfig(handlerConfig(['zod']))

@@ -1,6 +1,7 @@
 import { isIP, isIPv4 } from 'node:net'
-import { type FilterList, plainAddress } from '@akrijs/sdk/network'
+import { plainAddress } from '@akrijs/sdk/network'
 import * as z from 'zod'
+import { filterList } from '../../details-fields.js'
 
 /** Ids of units: a serial line has 32 at most, and a silent one takes 2 s of a round. */
 const MAX_IDS = 32
@@ -28,20 +29,6 @@ const ids = z
     return z.NEVER
   })
 
-/** A filter. Without items it is absent: templates write a null, or an empty mapping. */
-const filter = z
-  .strictObject({
-    items: z.array(z.string()).max(10_000).nullish(),
-    action: z
-      .enum(['Include', 'Exclude'])
-      .nullish()
-      .describe('Whether what matches an item is offered, or all else. Default: Include.'),
-  })
-  .nullish()
-  .transform((value): FilterList | undefined =>
-    value?.items == null ? undefined : { items: value.items, action: value.action ?? 'Include' },
-  )
-
 /** `discoveryDetails` of the Modbus handler. */
 export const modbusDetails = z
   .strictObject({
@@ -59,8 +46,8 @@ export const modbusDetails = z
       .default([1])
       .transform((lists) => [...new Set(lists.flat())])
       .describe('Ids of units at each address, and ranges such as 1-16.'),
-    vendorNames: filter.describe('A filter by the name of the vendor.'),
-    productCodes: filter.describe('A filter by the product code.'),
+    vendorNames: filterList().describe('A filter by the name of the vendor.'),
+    productCodes: filterList().describe('A filter by the product code.'),
     pauseMs: z
       .int()
       .min(10)
