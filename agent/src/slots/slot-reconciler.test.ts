@@ -197,7 +197,7 @@ describe('slots without a container, if Pods are watched', () => {
     node.run()
   })
 
-  it('R90 are reported with their Pod until that is deleted, and are released at once', async () => {
+  it('R90 are reported with their Pod until it is deleted, and are released at once', async () => {
     node.put({ [slot(1)]: 'node-b', [slot(2)]: '' })
     await node.claim(slot(0))
     node.listed = holds(slot(0))
