@@ -36,6 +36,17 @@ export async function eventually<T>(look: () => T | Promise<T>, limitMs = 120_00
   }
 }
 
+/** The same while the time of a program passes by steps. */
+export const passing = <T>(
+  clock: { advance(ms: number): Promise<void> },
+  look: () => T | Promise<T>,
+  stepMs = 1000,
+): Promise<T> =>
+  eventually(async () => {
+    await clock.advance(stepMs)
+    return await look()
+  })
+
 /** More than any test needs. */
 const MOST_STEPS = 2000
 

@@ -7,7 +7,7 @@ import { objectKey } from '@akrijs/kube'
 import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { eventually } from '../../../test/support/eventually.js'
+import { eventually, passing } from '../../../test/support/eventually.js'
 import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { noopObserver } from '../report/observer.js'
 import { AllocationLedger } from '../slots/allocation-ledger.js'
@@ -81,11 +81,7 @@ function start(): BrokerInfo {
 }
 
 /** Waits for files and their events while the time of the agent passes. */
-const soon = (look: () => unknown, stepMs = 1000) =>
-  eventually(async () => {
-    await clock.advance(stepMs)
-    await look()
-  })
+const soon = (look: () => unknown, stepMs = 1000) => passing(clock, look, stepMs)
 
 /** As an Allocate does it. */
 async function allocate(index: number): Promise<string> {

@@ -3,7 +3,7 @@ import type { NodeName } from '@akrijs/kube'
 import { FakeApiServer } from '@akrijs/kube/testing'
 import { type Clock, systemClock } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { FakeKubernetes } from '../testing/fake-kubernetes.js'
 import { kubernetesClusterUnderTest } from '../testing/kubernetes-under-test.js'
@@ -59,7 +59,6 @@ async function open(clock?: Clock): Promise<void> {
 }
 
 beforeEach(() => open())
-afterEach(() => home.close())
 
 describe('the stale cache of a node', () => {
   let late: KubernetesCluster
@@ -158,7 +157,6 @@ it('an Instance that agents of the existing system read too has their form in al
 
 it('the known nodes are the most that one object shows, counted once a second', async () => {
   const clock = new ManualClock(1_000_000)
-  await home.close()
   await open(clock)
   const lab = '/apis/akri.sh/v0/namespaces/default/configurations/lab'
   server.put(lab, { ...configurationWith(), status: { nodeCounts: { reporting: 30 } } })

@@ -1,7 +1,7 @@
 import type { NodeName } from '@akrijs/kube'
 import type { FakeApiServer } from '@akrijs/kube/testing'
 import { ManualClock } from '@akrijs/runtime/testing'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { NodeGoneError } from '../errors.js'
 import { FakeKubernetes } from '../testing/fake-kubernetes.js'
@@ -26,8 +26,6 @@ beforeEach(async () => {
   cluster = home.start(NODE)
   await cluster.instances.synced
 })
-
-afterEach(() => home.close())
 
 function put(nodes: readonly NodeName[]): void {
   const metadata = { uid: 'cam-8120fe', labels: { 'akri.sh/shared': 'true' } }

@@ -2,8 +2,8 @@ import type { Instance, InstanceName, SlotName } from '@akrijs/api'
 import { type NodeName, objectKey } from '@akrijs/kube'
 import type { FakeApiServer } from '@akrijs/kube/testing'
 import { ManualClock } from '@akrijs/runtime/testing'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { eventually } from '../../../test/support/eventually.js'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { eventually, passing } from '../../../test/support/eventually.js'
 import { FakeKubernetes } from '../testing/fake-kubernetes.js'
 import { configurationWith, draftOf, instanceWith, NODE, OTHER } from '../testing/objects.js'
 import type { KubernetesCluster } from './kubernetes-cluster.js'
@@ -21,8 +21,6 @@ beforeEach(async () => {
   home = await FakeKubernetes.open(clock)
   server = home.server
 })
-
-afterEach(() => home.close())
 
 async function start(): Promise<void> {
   cluster = home.start(NODE)
@@ -141,10 +139,7 @@ describe('the Instances that an agent sees', () => {
     shows(2)
     // The agent reads it again now and then, and labels it when it may.
     server.refusal = () => undefined
-    await eventually(async () => {
-      await clock.advance(90_000)
-      expect(labelsOf(2)).toEqual(SHARED)
-    })
+    await passing(clock, () => expect(labelsOf(2)).toEqual(SHARED), 90_000)
   })
 
   it('include a local one of another node whose name is needed, until it is gone', async () => {

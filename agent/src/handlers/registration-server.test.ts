@@ -3,15 +3,14 @@ import { link, mkdir, rm, symlink, writeFile } from 'node:fs/promises'
 import net from 'node:net'
 import path from 'node:path'
 import { RegistrationClient } from '@akrijs/proto/discovery'
-import { aborted, silentLogger, systemClock } from '@akrijs/runtime'
+import { silentLogger, systemClock } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
-import { serve } from '@akrijs/sdk'
-import { DiscoveryProperties, defineDiscoveryHandler } from '@akrijs/sdk/handler'
+import { DiscoveryProperties } from '@akrijs/sdk/handler'
 import { credentials } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { z } from 'zod'
 import { eventually } from '../../../test/support/eventually.js'
 import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
+import { serveHandler } from '../testing/served-handler.js'
 import { EmbeddedEndpoint } from './embedded-endpoint.js'
 import { HandlerRegistry } from './handler-registry.js'
 import { AllowedAddresses } from './registration-request.js'
@@ -328,14 +327,7 @@ describe('the handlers that an agent remembers', () => {
 
 describe('a flood of connections', () => {
   it('ends the oldest beyond 512: others register, and a handler of the SDK returns', async () => {
-    const told = defineDiscoveryHandler({
-      ...{ name: 'told', shared: true, details: z.unknown() },
-      async *discover({ signal }) {
-        yield []
-        await aborted(signal)
-      },
-    })
-    const serving = await serve(told, { directory, log: silentLogger, environment: {} })
+    await serveHandler('told', directory, () => [])
     const sockets: net.Socket[] = []
     try {
       await eventually(() => expect(uids('told')).toHaveLength(1))
@@ -358,7 +350,6 @@ describe('a flood of connections', () => {
       expect(registry.endpoints('told')).toEqual([registered])
     } finally {
       for (const connection of sockets) connection.destroy()
-      await serving.close()
     }
   })
 

@@ -2,14 +2,14 @@ import { rm } from 'node:fs/promises'
 import http2 from 'node:http2'
 import path from 'node:path'
 import { isServed, silentLogger } from '@akrijs/runtime'
-import { DiscoveryProperties, defineDiscoveryHandler } from '@akrijs/sdk/handler'
+import { type DiscoveryHandler, DiscoveryProperties } from '@akrijs/sdk/handler'
 import { Metadata, type Server, type ServerWritableStream } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { z } from 'zod'
 import { serveDiscovery } from '../../../sdk/src/handler-server.js'
 import { ServeMetrics } from '../../../sdk/src/metrics.js'
 import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { grpcServer } from '../testing/grpc-server.js'
+import { handlerOf } from '../testing/served-handler.js'
 import { EmbeddedEndpoint } from './embedded-endpoint.js'
 import type { HandlerEndpoint } from './handler-endpoint.js'
 import { RemoteEndpoint } from './remote-endpoint.js'
@@ -35,6 +35,13 @@ const registration = (shared: boolean) =>
     problem: async () => undefined,
     isServed: () => isServed(path.join(directory, 's.sock')),
   })
+
+const embedded = (handler: DiscoveryHandler<unknown>) =>
+  new EmbeddedEndpoint(
+    { name: 'sensor', load: async () => handler },
+    silentLogger,
+    Promise.resolve(),
+  )
 
 /** A handler of another implementation: its bytes are not checked on their way out. */
 async function handler(discover: (call: Call) => void): Promise<RemoteEndpoint> {
@@ -77,16 +84,7 @@ const listOf = (ids: readonly string[]) => Buffer.concat(ids.map((id) => field(1
 const numbered = (count: number) => Array.from({ length: count }, (_, index) => `device-${index}`)
 
 it('a list of a handler in this process has the first devices by rank and id', async () => {
-  const sensor = defineDiscoveryHandler({
-    name: 'sensor',
-    shared: true,
-    details: z.unknown(),
-    async *discover() {
-      yield ['b', 'served', 'a'].map((id) => ({ id }))
-    },
-  })
-  const loaded = { name: 'sensor', load: async () => sensor }
-  const endpoint = new EmbeddedEndpoint(loaded, silentLogger, Promise.resolve())
+  const endpoint = embedded(handlerOf('sensor', () => ['b', 'served', 'a'].map((id) => ({ id }))))
   const bound = { mostDevices: 2, rank: (id: string) => (id === 'served' ? 0 : 1) }
   const stop = new AbortController()
   const { value } = await endpoint.discover({ ...request, ...bound }, stop.signal).next()
@@ -94,22 +92,15 @@ it('a list of a handler in this process has the first devices by rank and id', a
 })
 
 it('a handler of the SDK tells the agent what it left out, another handler cannot', async () => {
-  const shy = defineDiscoveryHandler({
-    name: 'sensor',
-    shared: true,
-    details: z.unknown(),
-    async *discover({ leaveOut, reportProblem }) {
-      leaveOut('10.0.0.7', 'HTTP status 401')
-      reportProblem('x', 'credential refused')
-      yield [{ id: 'x' }]
-    },
+  const shy = handlerOf('sensor', ({ leaveOut, reportProblem }) => {
+    leaveOut('10.0.0.7', 'HTTP status 401')
+    reportProblem('x', 'credential refused')
+    return [{ id: 'x' }]
   })
-  const loaded = { name: 'sensor', load: async () => shy }
-  const embedded = new EmbeddedEndpoint(loaded, silentLogger, Promise.resolve())
   const address = `unix:${path.join(directory, 's.sock')}`
   const metrics = new ServeMetrics(['sensor']).of('sensor')
   const served = await serveDiscovery({ handler: shy, address, log: silentLogger, metrics })
-  for (const endpoint of [embedded, registration(true)])
+  for (const endpoint of [embedded(shy), registration(true)])
     expect(await firstList(endpoint)).toMatchObject({
       devices: [{ id: 'x' }],
       leftOut: 0,

@@ -8,7 +8,7 @@ import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { type sendUnaryData, status } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { eventually } from '../../../test/support/eventually.js'
+import { eventually, passing } from '../../../test/support/eventually.js'
 import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { grpcServer } from '../testing/grpc-server.js'
 import { missingForNoWatches, runScript, WITHOUT_WATCHES } from '../testing/run-script.js'
@@ -112,10 +112,8 @@ describe('the sockets of a kubelet', () => {
     sockets.onRestart(restarted, signal)
     sockets.onDirectoryRead(looked, signal)
     await listen(path.join(plugins, 'new.sock'))
-    await eventually(async () => {
-      await clock.advance(1000)
-      expect(looked).toHaveBeenCalledWith(new Set(['kubelet.sock', 'new.sock']))
-    })
+    const names = new Set(['kubelet.sock', 'new.sock'])
+    await passing(clock, () => expect(looked).toHaveBeenCalledWith(names))
     expect(restarted).not.toHaveBeenCalled()
     await fs.rm(socket)
     await fs.rename(aside, socket)

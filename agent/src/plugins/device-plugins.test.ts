@@ -9,7 +9,7 @@ import { NO_CHANNELZ, silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { credentials } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { eventually } from '../../../test/support/eventually.js'
+import { eventually, passing } from '../../../test/support/eventually.js'
 import { KubeletUnavailableError, PluginRefusedError } from '../errors.js'
 import type { ServedInstance } from '../instances/served-instance.js'
 import type { KubeletSockets } from '../kubelet/kubelet-sockets.js'
@@ -64,7 +64,6 @@ afterEach(async () => {
   await plugins.close()
   await kubelet.close()
   book.close()
-  await home.close()
 })
 
 function start(observer: AgentObserver = noopObserver): DevicePlugins {
@@ -72,11 +71,7 @@ function start(observer: AgentObserver = noopObserver): DevicePlugins {
   return new DevicePlugins({ book, claims, kubelet: sockets, clock, observer, log: silentLogger })
 }
 /** Waits while the time of the agent passes. */
-const later = (look: () => unknown) =>
-  eventually(async () => {
-    await clock.advance(1000)
-    await look()
-  })
+const later = (look: () => unknown) => passing(clock, look)
 /** A Pod whose containers ask for so many devices of the resource. */
 const pod = (uid: string, of: string, ...containers: number[]) => ({
   ...{ uid, name: uid, namespace: 'default' },
@@ -139,7 +134,8 @@ describe('the device plugins of both levels', () => {
     await eventually(() => expect(health('akri.sh/cam')).toEqual({ 0: true, 1: true }))
   })
 
-  it('R39 R80 R106 R111 R113 A18 claim slots of the kubelet, and answer with it all', async () => {
+  it('R39 R80 R106 R111 R113 A18 A19 claim slots, and answer with the last list', async () => {
+    await serve({ ...served, device: { id: '8120fe' }, properties: {} })
     await serve(served)
     await offers(3)
     const answer = await kubelet.admit(pod('p', resource, 2, 1))
@@ -159,17 +155,6 @@ describe('the device plugins of both levels', () => {
     })
     expect(answer.get('c1')?.annotations).toEqual({ [`akri.agent.slot-${slot(2)}`]: slot(2) })
     expect(usage()).toEqual({ [slot(0)]: 'node-a', [slot(1)]: 'node-a', [slot(2)]: 'node-a' })
-  })
-
-  it('A19 answer with the device of the last list', async () => {
-    await serve(served)
-    const deviceSpecs = [
-      { containerPath: '/dev/video0', hostPath: '/dev/video7', permissions: 'r' },
-    ]
-    await serve({ ...served, device: { ...served.device, deviceSpecs } })
-    await offers(3)
-    const answer = await kubelet.admit(pod('p', resource, 1))
-    expect(answer.get('c0')?.devices).toEqual(deviceSpecs)
   })
 
   it('R5 R6 R10 R13 R40 allocate different devices to a container in one answer', async () => {

@@ -4,18 +4,18 @@ import path from 'node:path'
 import type { ConfigurationName } from '@akrijs/api'
 import { objectKey } from '@akrijs/kube/objects'
 import { RegistrationClient } from '@akrijs/proto/discovery'
-import { aborted, silentLogger } from '@akrijs/runtime'
+import { aborted } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
-import { type HandlerServer, serve } from '@akrijs/sdk'
 import { defineDiscoveryHandler } from '@akrijs/sdk/handler'
 import { credentials } from '@grpc/grpc-js'
-import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest'
+import { beforeEach, expect, it, onTestFinished, vi } from 'vitest'
 import { z } from 'zod'
 import { eventually } from '../../../test/support/eventually.js'
 import { listenerWarnings } from '../../../test/support/listener-warnings.js'
 import { Discovery } from '../discovery/discovery.js'
 import { NodeEnvironment } from '../testing/node-environment.js'
 import { manifest } from '../testing/objects.js'
+import { serveHandler } from '../testing/served-handler.js'
 import type { AgentOptions } from './agent.js'
 import { AgentMetrics } from './metrics.js'
 
@@ -27,8 +27,6 @@ beforeEach(async () => {
   const { configurations, instances } = home.cluster
   metrics = new AgentMetrics('node-a', { configurations, instances, silentForMs: 0 })
 })
-
-afterEach(() => home.close())
 
 /** Lists `foo0` and so on; throws a TypeError if `found` is false. */
 const handler = defineDiscoveryHandler({
@@ -98,31 +96,17 @@ it('A23 an agent counts what happens, from the first list to the last release', 
 })
 
 it('an agent with many Configurations adds few listeners to each signal', async () => {
-  const remote = defineDiscoveryHandler({
-    name: 'remote',
-    shared: true,
-    details: z.unknown(),
-    async *discover() {
-      yield [{ id: 'foo0' }]
-    },
-  })
   const many = Array.from({ length: 30 }, (_, index) =>
     wanted('found: true', index % 2 === 0 ? 'told' : 'remote'),
   )
-  let server: HandlerServer | undefined
   const warnings = await listenerWarnings(async () => {
     await start()
-    server = await serve(remote, {
-      directory: home.directory,
-      environment: {},
-      log: silentLogger,
-    })
+    await serveHandler('remote', home.directory, () => [{ id: 'foo0' }])
     await home.cluster.apply(...many)
     for (const { name } of many) await offers(`akri.sh/${name}`, 1)
     await home.cluster.apply(...many.slice(0, 3))
     await eventually(() => expect(home.cluster.instances.list()).toHaveLength(3))
     await home.stop()
-    await server.close()
   })
   expect(warnings).toEqual([])
 })

@@ -1,32 +1,23 @@
 import path from 'node:path'
 import type { ConfigurationName } from '@akrijs/api'
 import { objectKey } from '@akrijs/kube/objects'
-import { silentLogger } from '@akrijs/runtime'
-import { type HandlerServer, serve } from '@akrijs/sdk'
-import { type Device, defineDiscoveryHandler } from '@akrijs/sdk/handler'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { z } from 'zod'
+import type { Device } from '@akrijs/sdk/handler'
+import { beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { KernelDeviceNodes } from '../kubelet/kernel-device-nodes.js'
 import { NodeEnvironment } from '../testing/node-environment.js'
 import { manifest } from '../testing/objects.js'
 import { programOptions } from '../testing/program-options.js'
+import { serveHandler } from '../testing/served-handler.js'
 import type { AgentOptions } from './agent.js'
 import { handlerAccess } from './agent-options.js'
 
 // Attacks of a handler in a Pod of its own: it has the directory of sockets, and nothing else.
 
 let home: NodeEnvironment
-const serving: HandlerServer[] = []
 
 beforeEach(async () => {
   home = await NodeEnvironment.open()
-})
-
-afterEach(async () => {
-  await home.stop()
-  for (const server of serving.splice(0)) await server.close()
-  await home.close()
 })
 
 /** Starts an agent with a Configuration of the handler `sensor`, and rules of its options. */
@@ -38,15 +29,8 @@ async function startWith(rules: readonly string[] = [], isolated?: AgentOptions[
 }
 
 /** Serves a handler that reports these devices. */
-async function serveDevices(name: string, devices: readonly Device[], directory = home.directory) {
-  const handler = defineDiscoveryHandler({
-    ...{ name, shared: true, details: z.unknown() },
-    async *discover() {
-      yield devices
-    },
-  })
-  serving.push(await serve(handler, { directory, log: silentLogger, environment: {} }))
-}
+const serveDevices = (name: string, devices: readonly Device[], directory = home.directory) =>
+  serveHandler(name, directory, () => devices)
 
 const CONFIGURATION = 'lab' as ConfigurationName
 const resource = `akri.sh/${CONFIGURATION}`
@@ -90,14 +74,14 @@ describe('a hostile handler', () => {
       ...['--handler-environment', 'sensor=*,sensor=LD_PRELOAD,sensor=NODE_OPTIONS'],
     ]
     await startWith(allowed)
-    await serveDevices('sensor', [hostile])
+    const serving = await serveDevices('sensor', [hostile])
     await isOffered(resource)
     const given = await home.admit('p', resource)
     expect(given).toMatchObject({ envs: { LD_PRELOAD: '/host/x.so' } })
     expect(given?.mounts).toMatchObject([{ hostPath: '/', containerPath: '/host' }])
     home.kubelet.remove('p')
     await home.stop()
-    for (const server of serving.splice(0)) await server.close()
+    await serving.close()
 
     await startWith()
     await isRefused()

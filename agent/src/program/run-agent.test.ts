@@ -18,15 +18,14 @@ import {
 } from '@akrijs/runtime'
 import { runInContext } from '@akrijs/runtime/program'
 import { ManualClock } from '@akrijs/runtime/testing'
-import { serve } from '@akrijs/sdk'
-import { defineDiscoveryHandler } from '@akrijs/sdk/handler'
+import type { Device } from '@akrijs/sdk/handler'
 import { type sendUnaryData, status } from '@grpc/grpc-js'
 import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest'
-import { z } from 'zod'
-import { eventually } from '../../../test/support/eventually.js'
+import { eventually, passing } from '../../../test/support/eventually.js'
 import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { grpcServer } from '../testing/grpc-server.js'
 import { programOptions } from '../testing/program-options.js'
+import { serveHandler } from '../testing/served-handler.js'
 import { runAgent } from './run-agent.js'
 
 /** Runs before each start of a process. */
@@ -112,11 +111,7 @@ function run(
 }
 
 /** Waits while the time of the agent passes. */
-const later = (look: () => unknown) =>
-  eventually(async () => {
-    await clock.advance(1000)
-    await look()
-  })
+const later = (look: () => unknown) => passing(clock, look)
 
 async function ask(at: string): Promise<[status: number, text: string]> {
   const answer = await fetch(`http://127.0.0.1:${metricsPort}${at}`)
@@ -142,20 +137,8 @@ async function configureWithCheckpoint(): Promise<string> {
 }
 
 /** Serves the handler `sensor`, which lists what the function returns. */
-async function serveSensor(
-  devices: (token: string | undefined) => { id: string; properties?: Record<string, string> }[],
-): Promise<void> {
-  const sensor = defineDiscoveryHandler({
-    name: 'sensor',
-    shared: true,
-    details: z.unknown(),
-    async *discover({ properties }) {
-      yield devices(properties.text('token'))
-    },
-  })
-  const served = await serve(sensor, { directory: handlers, log: silentLogger })
-  onTestFinished(() => served.close())
-}
+const serveSensor = (list: (token: string | undefined) => Device[]) =>
+  serveHandler('sensor', handlers, ({ properties }) => list(properties.text('token')))
 
 it('A23 the agent answers probes, has metrics, and leaves no socket and no port', async () => {
   server.answer = answerWith(503, '')

@@ -181,7 +181,7 @@ describe('Ready of a node', () => {
       'counts the devices without a name of their own',
       { devices: lost, collisions: [...'bca'].map((refused) => ({ kept: 'x', refused })) },
       'False DigestCollision: devices "x" and "a" have the same digest; the second has no ' +
-        'Instance; 2 more devices have none',
+        'Instance; others without one: 2',
     ],
     [
       'has refused devices before lost ones',

@@ -128,7 +128,7 @@ function withoutInstance({ failure, taken, collisions }: StatusInput): Finding |
   const [kept, refused] = [JSON.stringify(collision.kept), JSON.stringify(collision.refused)]
   const message = `devices ${kept} and ${refused} have the same digest; the second has no Instance`
   const others = collisions.length - 1
-  const more = others > 0 ? `; ${others} more devices have none` : ''
+  const more = others > 0 ? `; others without one: ${others}` : ''
   return ['False', 'DigestCollision', `${message}${more}`]
 }
 

@@ -1,6 +1,7 @@
 import type { ApiClient, NodeName } from '@akrijs/kube'
 import { FakeApiServer } from '@akrijs/kube/testing'
 import { type Clock, silentLogger, systemClock } from '@akrijs/runtime'
+import { onTestFinished } from 'vitest'
 import { KubernetesCluster } from '../cluster/kubernetes-cluster.js'
 
 type Options = Partial<ConstructorParameters<typeof KubernetesCluster>[0]>
@@ -20,9 +21,12 @@ export class FakeKubernetes {
     this.clock = clock
   }
 
+  /** Opens it until the test ends. */
   static async open(clock: Clock = systemClock): Promise<FakeKubernetes> {
     const server = new FakeApiServer(clock)
-    return new FakeKubernetes(server, await server.open(), clock)
+    const opened = new FakeKubernetes(server, await server.open(), clock)
+    onTestFinished(() => opened.#close())
+    return opened
   }
 
   /** Starts the cluster of an agent. */
@@ -36,7 +40,7 @@ export class FakeKubernetes {
     return cluster
   }
 
-  async close(): Promise<void> {
+  async #close(): Promise<void> {
     await Promise.all(this.#opened.map((cluster) => cluster.close()))
     await this.server.close()
   }

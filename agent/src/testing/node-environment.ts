@@ -1,10 +1,9 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import os from 'node:os'
 import path from 'node:path'
 import { SimulatedKubelet } from '@akrijs/kube/kubelet'
 import type { NodeName } from '@akrijs/kube/objects'
 import { type Clock, silentLogger, systemClock } from '@akrijs/runtime'
-import { expect } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { KubeletSockets } from '../kubelet/kubelet-sockets.js'
 import { type Agent, type AgentOptions, startAgent } from '../program/agent.js'
 import { MemoryCluster } from './memory-cluster.js'
@@ -31,11 +30,12 @@ export class NodeEnvironment {
     })
   }
 
-  /** @param clock of the sockets of the kubelet */
+  /** Opens it until the test ends. @param clock of the sockets of the kubelet */
   static async open(clock: Clock = systemClock): Promise<NodeEnvironment> {
-    const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-'))
+    const directory = await temporaryDirectory()
     const kubelet = await SimulatedKubelet.start({ directory: path.join(directory, 'k') })
     const opened = new NodeEnvironment(directory, kubelet, clock)
+    onTestFinished(() => opened.#close())
     await opened.sockets.open()
     return opened
   }
@@ -87,10 +87,9 @@ export class NodeEnvironment {
     return given.get('main')
   }
 
-  async close(): Promise<void> {
+  async #close(): Promise<void> {
     await this.stop()
     await this.sockets.close()
     await this.kubelet.close()
-    await rm(this.directory, { recursive: true, force: true })
   }
 }
