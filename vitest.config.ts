@@ -12,7 +12,7 @@ const NEEDS_ISOLATION = [
   /from 'node:(?!assert|buffer|path|util)/,
   /\bvi\.(mock|stub|spyOn|useFake)|\bprocess\./,
   // These talk to other processes, and these harnesses open sockets and files.
-  /test-peers|\b(registration-harness|inventory-harness|node-environment)\.js/,
+  /test-peers|\b(registration-harness|inventory-harness|node-environment|temporary-directory)\.js/,
 ]
 
 /** Projects that npm create writes; their tests are for node:test. */

@@ -9,6 +9,7 @@ import { eventually } from '../../../test/support/eventually.js'
 import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { BROKER_INFO } from '../limits.js'
 import { missingForNoWatches, runScript, WITHOUT_WATCHES } from '../testing/run-script.js'
+import { leaveSocket } from '../testing/sockets.js'
 import { Workload } from './workload.js'
 import { WorkloadDirectories } from './workload-directories.js'
 
@@ -69,7 +70,8 @@ async function read(where = directory) {
 function readWith(capabilities: string): Promise<unknown> {
   const script = `
     import { Workload } from './workload.js'
-    import { WorkloadDirectories } from './workload-directories.js'
+    import { leaveSocket } from '../testing/sockets.js'
+import { WorkloadDirectories } from './workload-directories.js'
     const messages = []
     const onRefusal = (message) => messages.push(message)
     const directories = new WorkloadDirectories(${JSON.stringify(outside)}, console)
@@ -84,8 +86,6 @@ function readWith(capabilities: string): Promise<unknown> {
   return runScript(isRoot ? limited : [], script, place)
 }
 
-/** Leaves a socket without a process. */
-const LEFT_SOCKET = ['-e', `require('node:net').createServer().listen('x', () => process.exit())`]
 const A_DEVICE: [string, () => unknown, RegExp] = [
   'a device, which is not opened',
   () => execFileSync('mknod', [at('x'), 'c', '1', '5']),
@@ -128,11 +128,7 @@ describe('the files of a workload', () => {
     ['a long name that is not plain', () => write('ä'.repeat(100), 'x'), /"ä{100}" is no name/],
     ['the name of a prototype', () => write('__proto__', 'x'), /"__proto__" is no name/],
     ['a name like an option', () => write('-rf', 'x'), /"-rf" is no name/],
-    [
-      'a socket',
-      () => execFileSync(process.execPath, LEFT_SOCKET, { cwd: directory }),
-      /"x" is not a regular file/,
-    ],
+    ['a socket', () => leaveSocket(at('x')), /"x" is not a regular file/],
     // Only root can make a device, here that of a clock.
     ...(isRoot ? [A_DEVICE] : []),
     ['a directory', () => mkdirSync(at('x')), /it had a directory, which is removed; write files/],

@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { link, mkdir, rm, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, rm, symlink, writeFile } from 'node:fs/promises'
 import net from 'node:net'
 import path from 'node:path'
 import { RegistrationClient } from '@akrijs/proto/discovery'
@@ -11,6 +11,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { serveHandler } from '../testing/served-handler.js'
+import { leaveSocket, listenOn } from '../testing/sockets.js'
 import { EmbeddedEndpoint } from './embedded-endpoint.js'
 import { HandlerRegistry } from './handler-registry.js'
 import { AllowedAddresses } from './registration-request.js'
@@ -34,7 +35,6 @@ let outside: string
 let registry: HandlerRegistry
 let server: RegistrationServer
 let clients: RegistrationClient[]
-let listeners: net.Server[]
 /** A socket that is served. */
 let good: string
 
@@ -43,15 +43,13 @@ beforeEach(async () => {
   outside = await temporaryDirectory()
   registry = new HandlerRegistry()
   clients = []
-  listeners = []
   server = await open()
-  good = await listen(file('good.sock'))
+  good = await listenOn(file('good.sock'))
 })
 
 afterEach(async () => {
   for (const client of clients) client.close()
   await server.close()
-  for (const listener of listeners) listener.close()
 })
 
 const file = (name: string) => path.join(directory, name)
@@ -66,14 +64,6 @@ const open = (options: Partial<RegistrationServerOptions> = {}) =>
 async function serveWith(options: Partial<RegistrationServerOptions>): Promise<void> {
   await server.close()
   server = await open(options)
-}
-
-/** A socket with a listener. */
-async function listen(socket: string): Promise<string> {
-  const listener = net.createServer().listen(socket)
-  listeners.push(listener)
-  await once(listener, 'listening')
-  return socket
 }
 
 /** A client with a connection of its own. */
@@ -117,14 +107,6 @@ const handler = (name: string, more: Partial<RememberedHandler> = {}): Remembere
   ...more,
 })
 
-/** A socket that a killed process has left. */
-async function leave(socket: string): Promise<void> {
-  const server = net.createServer().listen(`${socket}.dying`)
-  await once(server, 'listening')
-  await link(`${socket}.dying`, socket)
-  await new Promise((resolve) => server.close(resolve))
-}
-
 describe('the registration of handlers', () => {
   it('A5 accepts sockets in its directory, and addresses, each as one endpoint', async () => {
     for (const shared of [false, true]) expect(await register('a', good, 0, shared)).toBe('taken')
@@ -138,7 +120,7 @@ describe('the registration of handlers', () => {
   it('A9 refuses wrong requests with the values that would be right, and goes on', async () => {
     await mkdir(file('sub'))
     const [outer, elsewhere] = [path.basename(outside), path.join(outside, 'x.sock')]
-    await symlink(await listen(elsewhere), file('link.sock'))
+    await symlink(await listenOn(elsewhere), file('link.sock'))
     await writeFile(file('file.sock'), '')
     const refused: [message: RegExp, ...sockets: string[]][] = [
       [/not an absolute path/, 'relative.sock', '', '/\0'],
@@ -179,7 +161,7 @@ describe('the registration of handlers', () => {
   it('dials a socket only while the path is a socket of its directory', async () => {
     await register('a', good)
     await rm(good)
-    await symlink(await listen(path.join(outside, 'x.sock')), good)
+    await symlink(await listenOn(path.join(outside, 'x.sock')), good)
     await expect(ask('a')).rejects.toThrow(/is not asked: endpoint .*good.sock" is not in /)
   })
 })
@@ -279,7 +261,7 @@ describe('256 endpoints', () => {
     const server = net.createServer().listen(0, '127.0.0.1')
     await once(server, 'listening')
     const { port } = server.address() as net.AddressInfo
-    const left = await listen(file('left.sock'))
+    const left = await listenOn(file('left.sock'))
     expect(await register('socket', left)).toBe('taken')
     expect(await register('port', `http://127.0.0.1:${port}`, 1)).toBe('taken')
     expect(await register('pod', 'http://10.0.0.7:10000', 1)).toBe('taken')
@@ -302,7 +284,7 @@ describe('the handlers that an agent remembers', () => {
   })
 
   it('A4 are registered at the start of the next agent if they may and are served', async () => {
-    await leave(file('dead.sock'))
+    await leaveSocket(file('dead.sock'))
     await writeFile(file('text.sock'), '')
     await serveWith({ names: { allBut: new Set(['udev']) } })
     await register('known', good, 0, true)

@@ -177,15 +177,6 @@ describe('the Instances of a node', () => {
     expect(clashing.view(world.key).taken).toEqual([])
   })
 
-  it('R84 record the claims of running containers from their creation on', async () => {
-    world.allocate('foo0', undefined, world.slot('foo0', 1))
-    const usages: unknown[] = []
-    const note = () => usages.push(world.spec()?.deviceUsage)
-    cluster.instances.onChange(note, new AbortController().signal)
-    await world.reconcile()
-    expect(usages).toEqual([expect.objectContaining({ [world.slot('foo0', 1)]: `C:foo0:${NODE}` })])
-  })
-
   it('A9 R60 have the properties of a Configuration that was edited before the list', async () => {
     const empty = { ...seen(), complete: false }
     await world.reconcile(empty)
@@ -224,7 +215,7 @@ describe('the Instances of a node', () => {
     expect(calls).toEqual([...created, ...removed, ...created])
   })
 
-  it('A10 A13 are recreated with the claims of containers after their deletion', async () => {
+  it('R84 A10 A13 are recreated with the claims of containers after their deletion', async () => {
     await world.reconcile()
     const at = world.at('foo0')
     await cluster.joinInstance(at, OTHER)

@@ -79,17 +79,6 @@ describe('the device nodes of the kernel', () => {
     expect(await find(...paths)).toEqual([[], true])
   })
 
-  it('follow the devices of the machine', async () => {
-    const at = 'devices/cam/video4linux/video0'
-    expect(await find('/dev/video0')).toEqual([[], true])
-    await plug('char', '81:0', at, 'DEVNAME=video0\n')
-    expect(await find('/dev/video0')).toEqual([['/dev/video0'], true])
-    await unplug('char', '81:0', at)
-    expect(await find('/dev/video0')).toEqual([[], true])
-    await plug('char', '81:0', at, 'DEVNAME=other/video0\n')
-    expect(await find('/dev/video0')).toEqual([[], true])
-  })
-
   it('may include a path of a slow device, and do not hide another node', async () => {
     const clock = new ManualClock()
     nodes = new KernelDeviceNodes(root, clock)

@@ -1,7 +1,4 @@
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import * as fs from 'node:fs/promises'
-import { createServer } from 'node:net'
 import path from 'node:path'
 import { RegistrationService } from '@akrijs/proto/device-plugin'
 import { silentLogger } from '@akrijs/runtime'
@@ -12,6 +9,7 @@ import { eventually, passing } from '../../../test/support/eventually.js'
 import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { grpcServer } from '../testing/grpc-server.js'
 import { missingForNoWatches, runScript, WITHOUT_WATCHES } from '../testing/run-script.js'
+import { leaveSocket, listenOn } from '../testing/sockets.js'
 import { KubeletSockets } from './kubelet-sockets.js'
 
 let directory: string
@@ -50,24 +48,11 @@ async function kubelet(register: (answer: sendUnaryData<object>) => void): Promi
 const { signal } = new AbortController()
 const register = (until = signal) => sockets.register('akri.sh/cam', 'akri-cam.sock', until)
 
-async function listen(socket: string): Promise<void> {
-  const server = createServer()
-  open.unshift(() => server.close())
-  await once(server.listen(socket), 'listening')
-}
-
-/** The socket of a killed process: a file without a listener. */
-async function deadSocket(socket: string): Promise<void> {
-  const script =
-    "require('net').createServer().listen(process.argv[1], () => process.kill(process.pid, 9))"
-  await once(spawn(process.execPath, ['-e', script, socket]), 'exit')
-}
-
 describe('the sockets of a kubelet', () => {
   it('A23 are cleared of the sockets of a dead agent, and of no others', async () => {
-    await deadSocket(path.join(plugins, 'akri-dead.sock'))
-    await deadSocket(path.join(plugins, 'other-dead.sock'))
-    await listen(path.join(plugins, 'akri-alive.sock'))
+    await leaveSocket(path.join(plugins, 'akri-dead.sock'))
+    await leaveSocket(path.join(plugins, 'other-dead.sock'))
+    await listenOn(path.join(plugins, 'akri-alive.sock'))
     await fs.writeFile(path.join(plugins, 'akri-file.sock'), 'no socket')
     await fs.writeFile(path.join(plugins, 'kubelet_internal_checkpoint'), '{}')
     await sockets.open()
@@ -104,14 +89,14 @@ describe('the sockets of a kubelet', () => {
 
   it('A21 report a kubelet that recreated its socket, also with its inode, only', async () => {
     const aside = path.join(directory, 'aside.sock')
-    await listen(socket)
+    await listenOn(socket)
     await fs.link(socket, aside)
     const { ino, ctimeMs } = await fs.stat(socket)
     await sockets.open()
     const [restarted, looked] = [vi.fn(), vi.fn()]
     sockets.onRestart(restarted, signal)
     sockets.onDirectoryRead(looked, signal)
-    await listen(path.join(plugins, 'new.sock'))
+    await listenOn(path.join(plugins, 'new.sock'))
     const names = new Set(['kubelet.sock', 'new.sock'])
     await passing(clock, () => expect(looked).toHaveBeenCalledWith(names))
     expect(restarted).not.toHaveBeenCalled()
@@ -134,7 +119,7 @@ describe('the sockets of a kubelet', () => {
   }
 
   it('end the agent after a minute in which the socket of the kubelet refuses', async () => {
-    await deadSocket(socket)
+    await leaveSocket(socket)
     await sockets.open()
     const ended = vi.fn()
     void sockets.gone.then(ended)
@@ -143,11 +128,11 @@ describe('the sockets of a kubelet', () => {
     await looks(5)
     // A kubelet that restarts: the minute begins again with the next refusal.
     await fs.rm(socket)
-    await listen(socket)
+    await listenOn(socket)
     await looks(7)
     expect(sockets.problem).toBeUndefined()
     await fs.rm(socket)
-    await deadSocket(socket)
+    await leaveSocket(socket)
     await looks(2)
     expect(ended).not.toHaveBeenCalled()
     await looks(7)
@@ -180,7 +165,7 @@ describe('the sockets of a kubelet', () => {
     if (missing !== undefined) skip(missing)
     const script = `
       import { rename } from 'node:fs/promises'
-      import { createServer } from 'node:net'
+            import { createServer } from 'node:net'
       import { setImmediate } from 'node:timers/promises'
       import { silentLogger, systemClock } from '@akrijs/runtime'
       import { KubeletSockets } from './kubelet-sockets.js'

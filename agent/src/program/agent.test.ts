@@ -1,5 +1,4 @@
 import { readFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import path from 'node:path'
 import type { ConfigurationName } from '@akrijs/api'
 import { objectKey } from '@akrijs/kube/objects'
@@ -8,7 +7,7 @@ import { aborted } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { defineDiscoveryHandler } from '@akrijs/sdk/handler'
 import { credentials } from '@grpc/grpc-js'
-import { beforeEach, expect, it, onTestFinished, vi } from 'vitest'
+import { beforeEach, expect, it, vi } from 'vitest'
 import { z } from 'zod'
 import { eventually } from '../../../test/support/eventually.js'
 import { listenerWarnings } from '../../../test/support/listener-warnings.js'
@@ -16,6 +15,7 @@ import { Discovery } from '../discovery/discovery.js'
 import { NodeEnvironment } from '../testing/node-environment.js'
 import { manifest } from '../testing/objects.js'
 import { serveHandler } from '../testing/served-handler.js'
+import { listenOn } from '../testing/sockets.js'
 import type { AgentOptions } from './agent.js'
 import { AgentMetrics } from './metrics.js'
 
@@ -235,9 +235,7 @@ it('A2 an agent leaves a running agent of the same node alone, and ends', async 
 
 it('A4 a handler that registers once is known to the next agent, also if idle', async () => {
   await home.start()
-  const socket = path.join(home.directory, 'sensor.sock')
-  const listener = createServer().listen(socket)
-  onTestFinished(() => void listener.close())
+  const socket = await listenOn(path.join(home.directory, 'sensor.sock'))
   const address = `unix:${home.directory}/agent-registration.sock`
   const client = new RegistrationClient(address, credentials.createInsecure())
   const registration = { name: 'sensor', endpoint: socket, endpointType: 0, shared: true } as const

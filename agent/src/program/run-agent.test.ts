@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import * as fs from 'node:fs/promises'
-import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { type AddressInfo, createServer } from 'node:net'
 import path from 'node:path'
 import { inspect } from 'node:util'
@@ -26,6 +26,7 @@ import { temporaryDirectory } from '../../../test/support/temporary-directory.js
 import { grpcServer } from '../testing/grpc-server.js'
 import { programOptions } from '../testing/program-options.js'
 import { serveHandler } from '../testing/served-handler.js'
+import { leaveSocket } from '../testing/sockets.js'
 import { runAgent } from './run-agent.js'
 
 /** Runs before each start of a process. */
@@ -291,10 +292,7 @@ it('an agent that lost its kubelet is not ready, and ends', async () => {
   running = ended.then(() => {})
   await later(async () => expect((await ask('/readyz'))[0]).toBe(200))
   // The socket of a kubelet that was killed.
-  const killed = createServer().listen(path.join(plugins, 'a.sock'))
-  await once(killed, 'listening')
-  await rename(path.join(plugins, 'a.sock'), path.join(plugins, 'kubelet.sock'))
-  await new Promise((resolve) => killed.close(resolve))
+  await leaveSocket(path.join(plugins, 'kubelet.sock'))
   await later(async () => expect((await ask('/readyz'))[0]).toBe(503))
   await rm(plugins, { recursive: true })
   await later(() => expect(Promise.race([ended, undefined])).resolves.toBeDefined())
