@@ -21,7 +21,7 @@ import {
 } from './multicast-socket.js'
 import { type LocalInterface, localInterfaces } from './networks.js'
 import { QuestionSchedule } from './question-schedule.js'
-import { type EndOfService, isServiceType, type Service, type ServiceList } from './service.js'
+import { type EndOfService, SERVICE_TYPE, type Service, type ServiceList } from './service.js'
 import { ServiceCache } from './service-cache.js'
 
 export interface BrowseOptions {
@@ -59,7 +59,7 @@ const REST_MS = 10
  * after {@link FIRST_LIST_MS}, and then each changed list: after an announcement or a goodbye
  * within {@link GATHER_MS}, and after the expiry of a silent service (usually 120 s).
  * Ends with its signal.
- * @param types such as `_http._tcp`: see {@link isServiceType}
+ * @param types such as `_http._tcp`: see {@link SERVICE_TYPE}
  * @throws TypeError if a text is not the type of a service
  *
  * @example
@@ -98,7 +98,7 @@ export async function* browse(
 }
 
 function nameOfType(type: string): DnsName {
-  if (!isServiceType(type))
+  if (!SERVICE_TYPE.test(type))
     throw new TypeError(`${JSON.stringify(type)} is not a service type such as _http._tcp`)
   return [...type.split('.'), 'local']
 }

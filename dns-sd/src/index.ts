@@ -3,7 +3,7 @@ export { MDNS_PORT } from './multicast-socket.js'
 export {
   type EndOfService,
   type IncompleteService,
-  isServiceType,
+  SERVICE_TYPE,
   type Service,
   type ServiceList,
 } from './service.js'

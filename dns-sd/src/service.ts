@@ -40,9 +40,5 @@ export interface ServiceList {
   readonly ended: readonly { readonly service: Service; readonly by: EndOfService }[]
 }
 
-const TYPE = /^_[A-Za-z0-9](?:[A-Za-z0-9-]{0,13}[A-Za-z0-9])?\._(?:tcp|udp)$/
-
-/** Whether a text is a type of services, such as `_http._tcp` (RFC 6763, section 7). */
-export function isServiceType(text: string): boolean {
-  return TYPE.test(text)
-}
+/** A type of services, such as `_http._tcp` (RFC 6763, section 7). */
+export const SERVICE_TYPE = /^_[A-Za-z0-9](?:[A-Za-z0-9-]{0,13}[A-Za-z0-9])?\._(?:tcp|udp)$/

@@ -1,4 +1,4 @@
-import { isServiceType } from '@akrijs/dns-sd'
+import { SERVICE_TYPE } from '@akrijs/dns-sd'
 import * as z from 'zod'
 import { filterList, interfaceNames } from '../../details-fields.js'
 
@@ -8,7 +8,8 @@ export const mdnsDetails = z.strictObject({
     .array(
       z
         .string()
-        .refine(isServiceType, 'write the type of a service, such as _http._tcp')
+
+        .regex(SERVICE_TYPE, 'write the type of a service, such as _http._tcp')
         .transform((type) => type.toLowerCase()),
     )
     .min(1, 'name at least one type of services, such as _http._tcp')
