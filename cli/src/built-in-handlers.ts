@@ -11,6 +11,7 @@ export const EXAMPLE_DETAILS: Readonly<Record<string, string>> = {
   opcua: '{ opcuaDiscoveryMethod: { mdns: {} } }',
   mdns: '{ services: [_http._tcp] }',
   modbus: '{ addresses: [10.20.0.10] }',
+  mqtt: '{ broker: mqtt://localhost:1883, homeAssistant: {} }',
   debugEcho: '{ descriptions: [foo0, foo1] }',
 }
 

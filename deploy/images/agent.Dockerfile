@@ -31,6 +31,7 @@ COPY examples/opcua-subscriber/package.json examples/opcua-subscriber/
 COPY handlers/debug-echo/package.json handlers/debug-echo/
 COPY handlers/mdns/package.json handlers/mdns/
 COPY handlers/modbus/package.json handlers/modbus/
+COPY handlers/mqtt/package.json handlers/mqtt/
 COPY handlers/onvif/package.json handlers/onvif/
 COPY handlers/opcua/package.json handlers/opcua/
 COPY handlers/ssdp/package.json handlers/ssdp/

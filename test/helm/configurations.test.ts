@@ -9,6 +9,7 @@ import { BUNDLED_TYPES } from '../../api/src/generated/bundled-types.js'
 import debugEcho from '../../handlers/debug-echo/src/index.js'
 import mdns from '../../handlers/mdns/src/index.js'
 import modbus from '../../handlers/modbus/src/index.js'
+import mqtt from '../../handlers/mqtt/src/index.js'
 import onvif from '../../handlers/onvif/src/index.js'
 import opcua from '../../handlers/opcua/src/index.js'
 import ssdp from '../../handlers/ssdp/src/index.js'
@@ -36,7 +37,10 @@ interface Configuration extends KubernetesObject {
 
 const EXAMPLES = path.join(CHART, '../../manifests/examples')
 const handlers = new Map(
-  [debugEcho, mdns, modbus, onvif, opcua, ssdp, udev].map((handler) => [handler.name, handler]),
+  [debugEcho, mdns, modbus, mqtt, onvif, opcua, ssdp, udev].map((handler) => [
+    handler.name,
+    handler,
+  ]),
 )
 const isConfiguration = (object: KubernetesObject): object is Configuration =>
   object.kind === 'Configuration'

@@ -78,6 +78,7 @@ const networkHandlers = {
   mdns: { discovery: { enabled: true } },
   ssdp: { discovery: { enabled: true } },
   modbus: { discovery: { enabled: true } },
+  mqtt: { discovery: { enabled: true } },
 }
 const webhookOff = { webhookConfiguration: { enabled: false } }
 const installations = [

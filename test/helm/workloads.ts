@@ -9,6 +9,7 @@ export const OPCUA = 'akri-opcua-discovery-daemonset'
 const MDNS = 'akri-mdns-discovery-daemonset'
 const SSDP = 'akri-ssdp-discovery-daemonset'
 const MODBUS = 'akri-modbus-discovery-daemonset'
+const MQTT = 'akri-mqtt-discovery-daemonset'
 export const UDEV = 'akri-udev-discovery-daemonset'
 const DEBUG_ECHO = 'akri-debug-echo-discovery-daemonset'
 /** The programs by the names of their values. */
@@ -21,6 +22,7 @@ export const PROGRAMS = {
   'mdns.discovery': MDNS,
   'ssdp.discovery': SSDP,
   'modbus.discovery': MODBUS,
+  'mqtt.discovery': MQTT,
   'udev.discovery': UDEV,
   'debugEcho.discovery': DEBUG_ECHO,
 } as const
@@ -35,6 +37,7 @@ export const everything = [
   ['mdns.discovery.enabled', true],
   ['ssdp.discovery.enabled', true],
   ['modbus.discovery.enabled', true],
+  ['mqtt.discovery.enabled', true],
   ['udev.discovery.enabled', true],
   ['debugEcho.discovery.enabled', true],
 ] as const

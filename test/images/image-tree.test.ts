@@ -102,7 +102,7 @@ describeUnless(built ? [] : ['npm run build'], "the tree of the agent's image", 
     const sockets = path.join(directory, 's')
     const simulated = await SimulatedAgent.start({ directory: sockets })
     const program = path.join(app, 'node_modules/@akrijs/sdk/dist/akri-handler.js')
-    const names = ['udev', 'debug-echo', 'onvif', 'opcua', 'mdns', 'ssdp', 'modbus'].map(
+    const names = ['udev', 'debug-echo', 'onvif', 'opcua', 'mdns', 'ssdp', 'modbus', 'mqtt'].map(
       (name) => `@akrijs/handler-${name}`,
     )
     const camera = await SimulatedCamera.start()
@@ -135,6 +135,10 @@ describeUnless(built ? [] : ['npm run build'], "the tree of the agent's image", 
         details: 'services: [_akri-test._tcp]',
       })
       expect(await mdns.next()).toEqual([])
+      const mqtt = await simulated.discover('mqtt', {
+        details: '{ broker: "mqtt://127.0.0.1:1", homie: {} }',
+      })
+      await expect(mqtt.next()).rejects.toThrow('the broker mqtt://127.0.0.1:1 cannot be used')
       await Promise.all([echo, udev, onvif, opcua, mdns].map((session) => session.close()))
     } finally {
       handlers.kill()

@@ -115,6 +115,7 @@ describe('the tarball', () => {
       '@akrijs/handler-debug-echo',
       '@akrijs/handler-mdns',
       '@akrijs/handler-modbus',
+      '@akrijs/handler-mqtt',
       '@akrijs/handler-onvif',
       '@akrijs/handler-opcua',
       '@akrijs/handler-ssdp',

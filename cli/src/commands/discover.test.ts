@@ -3,6 +3,7 @@ import type { ConfigurationSpec } from '@akrijs/api'
 import { createDebugEcho } from '@akrijs/handler-debug-echo'
 import { createMdnsHandler } from '@akrijs/handler-mdns'
 import { createModbusHandler } from '@akrijs/handler-modbus'
+import { createMqttHandler } from '@akrijs/handler-mqtt'
 import { createOpcuaHandler } from '@akrijs/handler-opcua'
 import { createUdevHandler } from '@akrijs/handler-udev'
 import { InvalidOptionError, silentLogger } from '@akrijs/runtime'
@@ -211,6 +212,7 @@ it('the examples of details are valid for their handlers', async () => {
     createDebugEcho(),
     createMdnsHandler(),
     createModbusHandler(),
+    createMqttHandler(),
     createOpcuaHandler(),
     createUdevHandler(),
   ]
