@@ -388,7 +388,7 @@ describe('the ONVIF handler', () => {
     ])
   })
 
-  it('gives a camera with several URLs one id on all nodes, also after a lost request', async () => {
+  it('gives a camera with several URLs one id on all nodes, after a lost request too', async () => {
     await using first = await DeviceService.start({ address: IP })
     await using second = await DeviceService.start({ address: IP })
     const camera = await start({ xAddrs: [first.url, second.url] })
