@@ -94,6 +94,18 @@ describe('the condition BrokersReady of a Configuration', () => {
     expect(eventsOfConfiguration()).toHaveLength(1)
   })
 
+  it('shows the refusal of a Pod after a node can be used again', async () => {
+    const node = '/api/v1/nodes/b'
+    api.putNode('b')
+    change(node, { spec: { unschedulable: true } })
+    api.putInstance(['b'])
+    await start({ brokerSpec: { brokerPodSpec: { containers: [] } } }, [])
+    await untilIs({ reason: 'NoUsableNode' })
+    await clock.advance(10_000)
+    change(node, { spec: {} })
+    await untilIs({ reason: 'BrokerRefused' })
+  })
+
   it('counts Pods of usable nodes only, and shows what the kubelet says', async () => {
     refusesPods = false
     await start({ brokerSpec: { brokerPodSpec: { containers: [] } } })
