@@ -2,14 +2,15 @@ import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { fieldOf, isRecord, pathText, valueAt } from '../text/json.js'
 import { shorten } from '../text/printable.js'
 import { isSecretAt, MASK, maskUrls } from '../text/secrets.js'
+import { knownIssue } from './library-issue.js'
 
 // The words for what a schema refuses. Libraries of schemas write for programmers: "Invalid input:
 // expected string, received undefined".
 
-/** The messages that zod and valibot write themselves. All others are the author's. */
+/** The messages that zod writes itself. All others are the author's. */
 const LIBRARY_MESSAGE = new RegExp(
   '^(Invalid (input$|input: (expected|more than)|option: expected|string: must|number: must|' +
-    'key in |value in |type: Expected|discriminator )|Too (big|small): expected|' +
+    'key in |value in |discriminator )|Too (big|small): expected|' +
     'Unrecognized keys?: |Required$|Expected \\w+, received )',
 )
 /** So many issues stand in the text of an error, and so many values in a message. */
@@ -19,7 +20,13 @@ const MAX_PATTERN = 100
 
 /** The path of an issue, without the objects in which some libraries put its keys. */
 export function issuePath({ path = [] }: StandardSchemaV1.Issue): PropertyKey[] {
-  return path.map((segment) => (typeof segment === 'object' ? segment.key : segment))
+  // Not `path.map`: the path of arktype is of a class, whose `map` would add an item.
+  return Array.from(path, (segment) => (typeof segment === 'object' ? segment.key : segment))
+}
+
+/** Whether an issue is about a field that a mapping may not have. */
+export function isUnknownField(issue: StandardSchemaV1.Issue): boolean {
+  return knownIssue(issue).code === 'unknown_field'
 }
 
 /**
@@ -27,7 +34,8 @@ export function issuePath({ path = [] }: StandardSchemaV1.Issue): PropertyKey[] 
  * message of the author of a schema is kept. Shows no secret.
  * @param root the value that the schema refused
  */
-export function issueMessage(issue: StandardSchemaV1.Issue, root: unknown): string {
+export function issueMessage(found: StandardSchemaV1.Issue, root: unknown): string {
+  const issue = knownIssue(found)
   const keys = issuePath(issue)
   const value = valueAt(root, ...keys)
   // A schema can repeat the value.
@@ -47,7 +55,8 @@ export function issueMessage(issue: StandardSchemaV1.Issue, root: unknown): stri
 export function issuesText(error: unknown): string | undefined {
   const issues = fieldOf(error, 'issues')
   if (!Array.isArray(issues) || issues.length === 0 || !issues.every(isIssue)) return undefined
-  const texts = issues.slice(0, MAX_ISSUES).map((issue) => {
+  const texts = issues.slice(0, MAX_ISSUES).map((found) => {
+    const issue = knownIssue(found)
     const path = pathText(issuePath(issue))
     return path === '' ? rightText(issue) : `${path}: ${rightText(issue)}`
   })
@@ -69,9 +78,9 @@ function rightText(issue: StandardSchemaV1.Issue): string {
   return wordsFor(issue) ?? 'write another value'
 }
 
-/** The kind of an issue, as zod names it. Of valibot, types have words. */
+/** The kind of an issue, as zod names it. */
 function codeOf(issue: object): unknown {
-  return fieldOf(issue, 'code') ?? (fieldOf(issue, 'kind') === 'schema' ? 'invalid_type' : '')
+  return fieldOf(issue, 'code')
 }
 
 function wordsFor(issue: object): string | undefined {
@@ -91,6 +100,8 @@ function wordsFor(issue: object): string | undefined {
       return formatWords(issue)
     case 'unrecognized_keys':
       return `there is no such field: ${listOf(of('keys'), ', ')}`
+    case 'unknown_field':
+      return 'there is no such field'
     case 'invalid_key':
       return `its name is not allowed: ${firstOf(of('issues')) ?? 'write another name'}`
     case 'invalid_union':

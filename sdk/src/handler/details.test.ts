@@ -1,5 +1,7 @@
 import { messageOf } from '@akrijs/runtime'
+import { type } from 'arktype'
 import fc from 'fast-check'
+import * as v from 'valibot'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { parseDetails } from './details.js'
@@ -80,6 +82,61 @@ describe('parseDetails', () => {
     await expect(parseDetails(text.replaceAll('"x"', '1'), strict)).rejects.toThrow(
       /field9: [^:]*; and 19990 more$/,
     )
+  })
+
+  const libraries = [
+    v.strictObject({
+      model: v.string(),
+      port: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.ltValue(9))),
+      kind: v.optional(v.picklist(['usb', 7])),
+      url: v.optional(v.pipe(v.string(), v.url())),
+      lamps: v.optional(
+        v.array(v.strictObject({ id: v.pipe(v.string(), v.nonEmpty(), v.maxLength(3)) })),
+      ),
+      either: v.optional(v.union([v.string(), v.boolean()])),
+      even: v.optional(
+        v.pipe(
+          v.number(),
+          v.check((port) => port % 2 === 0, 'write an even port'),
+        ),
+      ),
+    }),
+    type({
+      '+': 'reject',
+      model: 'string',
+      'port?': '1<=number.integer<9',
+      'kind?': '"usb"|7',
+      'url?': 'string.url',
+      'lamps?': type({ '+': 'reject', id: '0<string<=3' }).array(),
+      'either?': 'string|boolean',
+      'even?': type('number').narrow((port, context) => port % 2 === 0 || context.mustBe('even')),
+    }),
+  ]
+  it.each([
+    ['x', /^write a mapping; it is a text$/],
+    ['[model]', /^write a mapping; it is a list$|^model: .*; 0: there is no /],
+    ['modell: x', /^model: it is missing; write a (value|text); modell: there is .*mean model\?$/],
+    ['{ model: 1, port: "1" }', /^model: write a text, in quotes; it is 1; port: .*; it is "1"$/],
+    ['{ model: x, port: 0 }', /^port: (write|it must be) at least 1; it is 0$/],
+    ['{ model: x, port: 9 }', /^port: (write|it must be) less than 9; it is 9$/],
+    ['{ model: x, port: 1.5 }', /^port: (write a whole number|it must be an integer); it is 1.5$/],
+    ['{ model: x, kind: pci }', /^kind: (write usb or 7|it must be "usb" or 7); it is "pci"$/],
+    ['{ model: x, url: hub }', /^url: (write|it must be) a URL[^;]*; it is "hub"$/],
+    ['{ model: x, lamps: 3 }', 'lamps: write a list; it is 3'],
+    ['{ model: x, lamps: [{ ids: 3 }] }', /^lamps\[0\].id: it is .*ids: .*; did you mean id\?$/],
+    [
+      '{ model: x, lamps: [{ id: "" }] }',
+      /^lamps\[0\].id: [^;]*(1 character|non-empty); it is ""$/,
+    ],
+    ['{ model: x, lamps: [{ id: long }] }', /^lamps\[0\].id: [^;]*at most [^;]*; it is "long"$/],
+    ['{ model: x, either: 3 }', /^either: (write a text, or write|it must be) [^;]*; it is 3$/],
+    ['{ model: x, even: 3 }', /^even: (write an even port|it must be even); it is 3$/],
+  ])('has one fact of each problem with valibot and arktype: %s', async (text, expected) => {
+    for (const library of libraries) {
+      const message = await parseDetails(text, library).then(String, messageOf)
+      expect(message.replace('discoveryDetails: ', '')).toMatch(expected)
+      expect(message).not.toMatch(/received|\(was|Invalid|must be removed/)
+    }
   })
 
   it.each([

@@ -1,8 +1,10 @@
 import {
   excess,
   fieldOf,
+  isRecord,
   issueMessage,
   issuePath,
+  isUnknownField,
   maskUrls,
   nearest,
   nextTurn,
@@ -12,7 +14,7 @@ import {
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { load, YAMLException } from 'js-yaml'
 import { InvalidDetailsError } from './errors.js'
-import { unknownFields } from './unknown-fields.js'
+import { allowedFields } from './unknown-fields.js'
 
 /** The longest `discoveryDetails`, in bytes: the limit of an object of the Kubernetes API. */
 const MAX_BYTES = 1024 * 1024
@@ -147,15 +149,22 @@ function problemsOf(
   schema: StandardSchemaV1,
 ): (() => DetailsProblem)[] {
   const keys = issuePath(issue)
-  const fields = unknownFields(schema, keys, valueAt(root, ...keys))
-  const { unknown, known } = fields ?? { unknown: [], known: [] }
+  if (isUnknownField(issue))
+    return [() => unknownField(keys, allowedFields(schema, keys.slice(0, -1)))]
+  const known = allowedFields(schema, keys)
+  const value = valueAt(root, ...keys)
+  const unknown =
+    known && isRecord(value) ? Object.keys(value).filter((key) => !known.includes(key)) : []
   // Another check of the same mapping can have failed.
   const isNamed = (key: string) => issue.message.includes(key)
   if (unknown.length === 0 || !unknown.slice(0, MAX_PROBLEMS).every(isNamed))
     return [() => ({ path: pathText(keys), message: issueMessage(issue, root) })]
-  return unknown.map((key) => () => {
-    const meant = nearest(key, known)
-    const right = meant === undefined ? `there are ${known.join(', ')}` : `did you mean ${meant}?`
-    return { path: maskUrls(pathText([...keys, key])), message: `there is no such field; ${right}` }
-  })
+  return unknown.map((key) => () => unknownField([...keys, key], known))
+}
+
+function unknownField(keys: readonly PropertyKey[], known: readonly string[] = []): DetailsProblem {
+  const meant = nearest(String(keys.at(-1)), known)
+  const others = known.length === 0 ? '' : `; there are ${known.join(', ')}`
+  const right = meant === undefined ? others : `; did you mean ${meant}?`
+  return { path: maskUrls(pathText(keys)), message: `there is no such field${right}` }
 }

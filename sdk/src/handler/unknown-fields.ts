@@ -4,30 +4,20 @@ import type { StandardJSONSchemaV1, StandardSchemaV1 } from '@standard-schema/sp
 /** The longest list of fields that helps a reader. */
 const MAX_FIELDS = 30
 
-/** The fields of a mapping that its schema forbids, and those that the schema has. */
-export interface UnknownFields {
-  readonly unknown: readonly string[]
-  readonly known: readonly string[]
-}
-
 /**
- * The unknown fields of the mapping at a path, and those that the schema allows there; undefined if
- * the schema allows any. Works with libraries that give their schemas as JSON Schema
- * (https://standardschema.dev/json-schema).
+ * The fields that a schema allows in the mapping at a path; undefined if the schema allows any.
+ * Works with libraries that give their schemas as JSON Schema (https://standardschema.dev/json-schema),
+ * such as zod and arktype, and with valibot.
  */
-export function unknownFields(
+export function allowedFields(
   schema: StandardSchemaV1,
   keys: readonly PropertyKey[],
-  value: unknown,
-): UnknownFields | undefined {
-  if (!isRecord(value)) return undefined
-  let node: unknown = jsonSchemaOf(schema)
-  for (const key of keys) node = isRecord(node) ? childOf(node, key) : undefined
-  if (!isRecord(node) || node.additionalProperties !== false || !isRecord(node.properties))
-    return undefined
-  const known = Object.keys(node.properties)
-  if (known.length === 0 || known.length > MAX_FIELDS) return undefined
-  return { unknown: Object.keys(value).filter((key) => !known.includes(key)), known }
+): readonly string[] | undefined {
+  let node: unknown = jsonSchemaOf(schema) ?? schema
+  for (const key of keys) node = childOf(node, key)
+  const fields = fieldsOf(node)
+  const names = isRecord(fields) ? Object.keys(fields) : []
+  return names.length === 0 || names.length > MAX_FIELDS ? undefined : names
 }
 
 function jsonSchemaOf(schema: StandardSchemaV1): unknown {
@@ -40,9 +30,23 @@ function jsonSchemaOf(schema: StandardSchemaV1): unknown {
   }
 }
 
-function childOf(
-  { properties, items }: Readonly<Record<string, unknown>>,
-  key: PropertyKey,
-): unknown {
-  return typeof key === 'number' ? items : fieldOf(properties, key)
+function childOf(node: unknown, key: PropertyKey): unknown {
+  const items = fieldOf(node, 'items') ?? fieldOf(unwrapped(node), 'item')
+  return typeof key === 'number' ? items : fieldOf(fieldsOf(node, false), key)
+}
+
+/** @param strict only if the mapping takes no other fields */
+function fieldsOf(node: unknown, strict = true): unknown {
+  const mapping = unwrapped(node)
+  const isStrict =
+    fieldOf(mapping, 'additionalProperties') === false ||
+    fieldOf(mapping, 'type') === 'strict_object'
+  if (strict && !isStrict) return undefined
+  return fieldOf(mapping, 'properties') ?? fieldOf(mapping, 'entries')
+}
+
+/** The schema that one of valibot's is about, such as that of an optional field. */
+function unwrapped(node: unknown): unknown {
+  const inner = fieldOf(node, 'wrapped')
+  return inner === undefined ? node : unwrapped(inner)
 }
