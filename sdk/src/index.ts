@@ -22,7 +22,7 @@ export { type DeviceMap, type DeviceMapOptions, deviceMap } from './device-map.j
 export { every } from './every.js'
 export { fitIntoList } from './fit-into-list.js'
 export type { DetailsProblem } from './handler/details.js'
-export type { Device, DeviceList, DeviceSpec, Mount } from './handler/device.js'
+export type { Device, DeviceList, DeviceLists, DeviceSpec, Mount } from './handler/device.js'
 export { InvalidDetailsError, InvalidHandlerError } from './handler/errors.js'
 export type { DeviceReport, HostContext } from './handler/handler.js'
 export {
@@ -33,6 +33,7 @@ export {
   type ReportedDevice,
 } from './handler/handler.js'
 export { DiscoveryProperties } from './handler/properties.js'
+export { type IntervalBounds, interval } from './interval.js'
 export { Presence } from './presence.js'
 export { serve } from './serve.js'
 export type { HandlerServer, ServeOptions } from './serve-options.js'

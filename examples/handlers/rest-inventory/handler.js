@@ -1,5 +1,5 @@
 // Finds what an inventory lists, page by page, with a token from a Secret.
-import { defineDiscoveryHandler, every, InvalidDetailsError } from '@akrijs/sdk'
+import { defineDiscoveryHandler, every, InvalidDetailsError, interval } from '@akrijs/sdk'
 import { z } from 'zod'
 
 /** An inventory that lists more has an error. */
@@ -7,8 +7,11 @@ const MAX_PAGES = 20
 
 const Details = z.strictObject({
   url: z.url({ protocol: /^https$/ }),
-  /** The seconds from one reading to the next. */
-  seconds: z.int().min(5).max(3600).default(60),
+  /** The time from one reading to the next. */
+  interval: z
+    .string()
+    .refine(...interval({ atLeast: '5s', atMost: '1h' }))
+    .default('1m'),
 })
 
 const Page = z.object({
@@ -24,7 +27,7 @@ export default defineDiscoveryHandler({
     const token = properties.text('TOKEN')
     if (token === undefined)
       throw new InvalidDetailsError('write the token into discoveryProperties: TOKEN')
-    for await (const _ of every(details.seconds * 1000, { signal })) {
+    for await (const _ of every(details.interval, { signal })) {
       const items = await itemsOf(details.url, token, signal)
       yield items.map(({ id, address, kind }) => ({
         id,

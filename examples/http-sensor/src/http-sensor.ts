@@ -1,4 +1,10 @@
-import { defineDiscoveryHandler, defineError, every, withTimeLimit } from '@akrijs/sdk'
+import {
+  type DeviceLists,
+  defineDiscoveryHandler,
+  defineError,
+  every,
+  withTimeLimit,
+} from '@akrijs/sdk'
 import { z } from 'zod'
 
 /** The longest answer, in characters. */
@@ -16,7 +22,7 @@ export default defineDiscoveryHandler({
   name: 'http-sensor',
   shared: true,
   details: z.strictObject({ url: z.url(), intervalMs: z.number().min(10).default(10_000) }),
-  async *discover({ details, signal }) {
+  async *discover({ details, signal }): DeviceLists {
     for await (const _ of every(details.intervalMs, { signal })) {
       const sensors = await withTimeLimit(TIMEOUT_MS, signal, (limited) =>
         listSensors(details.url, limited),

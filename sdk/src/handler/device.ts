@@ -39,3 +39,10 @@ export interface DeviceSpec {
 
 /** All devices that a handler finds at one moment. */
 export type DeviceList = readonly Device[]
+
+/**
+ * What `discover` returns. In TypeScript, write it as the type of the generator: then a wrong field
+ * of a device is an error at the field, and not at `discover`:
+ * `async *discover({ details }): DeviceLists { … }`.
+ */
+export type DeviceLists = AsyncIterable<DeviceList>

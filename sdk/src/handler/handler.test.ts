@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { readDetails } from './details.js'
+import type { DeviceLists } from './device.js'
 import { InvalidHandlerError } from './errors.js'
 import { type DiscoveryHandlerDefinition, defineDiscoveryHandler } from './handler.js'
 
@@ -99,4 +100,30 @@ describe('the definition of a handler', () => {
       expect(handler.warnings({})).toEqual(found)
     }
   })
+})
+
+it('a wrong field of a device is an error of TypeScript at the field', () => {
+  const handler = defineDiscoveryHandler({
+    name: 'typed',
+    shared: true,
+    async *discover(): DeviceLists {
+      yield [
+        {
+          id: 'a',
+          // @ts-expect-error: `tsc` names the field and the one that is meant
+          propertys: { A: 'b' },
+        },
+      ]
+      yield [
+        {
+          id: 'a',
+          properties: {
+            // @ts-expect-error: a property is a text
+            A: 1,
+          },
+        },
+      ]
+    },
+  })
+  expect(handler.name).toBe('typed')
 })
