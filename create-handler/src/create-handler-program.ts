@@ -9,7 +9,7 @@ import { type ProjectNames, projectNames } from './names.js'
 import { checkTarget, type DirectoryFiles, writeProject } from './project.js'
 import { Questions } from './questions.js'
 import { shellWord } from './shell-word.js'
-import { type Language, readTemplate } from './template.js'
+import { type ExampleProperty, exampleFacts, type Language, readTemplate } from './template.js'
 
 const VERSION = manifest.version
 /** The directory of this package. */
@@ -52,7 +52,8 @@ async function main(argv: readonly string[], signal: AbortSignal): Promise<void>
   const template = await readTemplate(TEMPLATES, { ...plan, example, version: VERSION })
   const files = await withLocalPackages(template, args.packages, signal)
   await writeProject(plan.target, files, signal)
-  process.stdout.write(nextSteps(plan))
+  const { property } = example === undefined ? {} : await exampleFacts(example)
+  process.stdout.write(nextSteps(plan, property))
 }
 
 /** Asks for what the arguments lack, if there is a terminal. */
@@ -112,12 +113,13 @@ async function withLocalPackages(
   }
 }
 
-function nextSteps({ directory, names, language }: Plan): string {
+function nextSteps({ directory, names, language }: Plan, property: ExampleProperty): string {
+  const write = property && `  printf %s KEY > ${property.file}     ${property.meaning}\n`
   return `${names.package} is in ${directory}, in ${language}. Next:
 
   cd ${shellWord(directory)}
   npm install
-  npm run discover     shows the devices that it finds
+${write ?? ''}  npm run discover     shows the devices that it finds
   npm test
 
 README.md has the rest.

@@ -1,9 +1,10 @@
 import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { parseManifests } from '@akrijs/api'
+import { valueAt } from '@akrijs/runtime'
 import { load } from 'js-yaml'
 import { expect, it } from 'vitest'
-import { EXAMPLES, readTemplate } from './template.js'
+import { EXAMPLES, exampleFacts, readTemplate } from './template.js'
 
 interface DaemonSet {
   readonly spec: {
@@ -55,3 +56,29 @@ it.each(EXAMPLES)(
     expect(parseManifests(configuration, 'configuration.yaml')).toMatchObject({ problems: [] })
   },
 )
+
+it.each([
+  ['csv', "akri discover ./ --details-text 'file: /etc/devices.csv'"],
+  [
+    'http-hub',
+    "akri discover ./ --details-text 'url: http://hub.local/' --property HUB_KEY=@hub-key.txt",
+  ],
+] as const)('npm run discover has what the example %s needs', async (name, discover) => {
+  const files = await readTemplate(TEMPLATES, {
+    ...{ language: 'javascript', names, version: '1.2.3', example: { name, directory } },
+  })
+  const { scripts } = JSON.parse(files.get('package.json') ?? '')
+  expect(scripts).toMatchObject({ discover, watch: `${discover} --watch` })
+  const { property } = await exampleFacts({ name, directory })
+  const readme = files.get('README.md')
+  const configuration = load(files.get('deploy/configuration.yaml') ?? '')
+  const reference = { secretKeyRef: { name: 'pump', key: property?.name } }
+  expect(valueAt(configuration, 'spec', 'discoveryHandler', 'discoveryProperties')).toEqual(
+    property && [{ name: property.name, valueFrom: reference }],
+  )
+  if (property === undefined) return
+  expect(readme).toContain(`printf %s KEY > ${property.file}`)
+  expect(readme).toContain(`secret generic pump --from-file=HUB_KEY=${property.file}`)
+  for (const file of ['.gitignore', '.dockerignore'])
+    expect(files.get(file)).toContain(`\n${property.file}\n`)
+})

@@ -23,7 +23,11 @@ const TYPESCRIPT: Readonly<Record<string, string>> = {
 
 /** What the handler of the template says in TypeScript. */
 const TYPES: readonly (readonly [javascript: string, typescript: string])[] = [
-  ['import { define', 'import { type Device, define'],
+  ['import { define', 'import { type Device, type DeviceLists, define'],
+  [
+    'discover({ details, signal, leaveOut }) {',
+    'discover({ details, signal, leaveOut }): DeviceLists {',
+  ],
   ['const devices =', 'const devices: Device[] ='],
   ['deviceOf(path, kind) {', 'deviceOf(path: string, kind: string): Device {'],
   ['kindOf(path) {', "kindOf(path: string): Promise<'character' | 'block' | undefined> {"],
@@ -39,11 +43,17 @@ const RENAMED: Readonly<Record<string, string>> = {
 /** The volume of the template with the device nodes of the node. */
 const DEV_VOLUME = / *- name: dev\n *hostPath:\n *path: \/dev\n/
 
+interface ExamplePlace {
+  readonly name: Example
+  /** The directory of all examples. */
+  readonly directory: string
+}
+
 interface TemplateOptions {
   readonly language: Language
   readonly names: ProjectNames
-  /** An example in place of the handler of the template, and the directory of all examples. */
-  readonly example?: { readonly name: Example; readonly directory: string } | undefined
+  /** In place of the handler of the template. */
+  readonly example?: ExamplePlace | undefined
   /** The version of Akri that the project needs. */
   readonly version: string
 }
@@ -77,15 +87,23 @@ interface ExampleFacts {
   readonly devices?: string
   /** The file or directory of the node that it reads. @default none */
   readonly reads?: string
+  /** The property that it needs, in the file that `npm run discover` reads. @default none */
+  readonly property?: ExampleProperty
+}
+
+export type ExampleProperty =
+  | { readonly name: string; readonly file: string; readonly meaning: string }
+  | undefined
+
+export async function exampleFacts({ name, directory }: ExamplePlace): Promise<ExampleFacts> {
+  return JSON.parse(await readFile(path.join(directory, name, 'example.json'), 'utf8'))
 }
 
 /** The handler of an example, its tests, and what the other files say of them. */
-async function becomeExample(
-  files: Map<string, string>,
-  { name, directory }: NonNullable<TemplateOptions['example']>,
-): Promise<void> {
+async function becomeExample(files: Map<string, string>, example: ExamplePlace): Promise<void> {
+  const { name, directory } = example
   const read = (file: string) => readFile(path.join(directory, name, file), 'utf8')
-  const { details, devices, reads }: ExampleFacts = JSON.parse(await read('example.json'))
+  const { details, devices, reads, property } = await exampleFacts(example)
   const prefix = `${name.toUpperCase().replaceAll('-', '_')}_`
   for (const file of ['handler.js', 'handler.test.js'])
     files.set(
@@ -105,6 +123,7 @@ async function becomeExample(
   change('README.md', [
     [/Now it finds device nodes of Linux by their paths\./, `Now it finds ${finds}`],
     [/(?<=--details-text ').*(?='\n)/, details],
+    [/(?=`npm run discover` shows)/, discoverText(property)],
     ...(devices === undefined
       ? [[/An operator decides .*?(?=The handler runs in one of two places)/s, ''] as const]
       : [
@@ -127,10 +146,41 @@ async function becomeExample(
             ] as const,
           ]),
     ])
+  // The template has a default for its details. The handler of an example can need some.
+  const given = property && ` --property ${property.name}=@${property.file}`
+  const discover = `akri discover ./ --details-text '${details}'${given ?? ''}`
+  change('_package.json', [
+    [/akri discover \.\/(?=")/, discover],
+    [/akri discover \.\/(?= --watch)/, discover],
+  ])
+  if (property !== undefined)
+    for (const file of ['_gitignore', '.dockerignore']) change(file, [[/$/, `${property.file}\n`]])
   change('deploy/configuration.yaml', [
-    [/paths: \[\/dev\/null\]/, details],
+    [/paths: \[\/dev\/null\]/, details + propertyYaml(property)],
     [/echo "\$MY_SENSOR_DEVICE has .*/, 'env | grep ^MY_SENSOR_'],
   ])
+}
+
+/** Where `npm run discover` of an example has details and property from. */
+function discoverText(property: ExampleProperty): string {
+  const details = 'The scripts of `package.json` have the details to begin with. '
+  if (property === undefined) return details
+  const { name, file, meaning } = property
+  return (
+    `${details}They read ${meaning}\nfrom \`${file}\`, which git ignores: ` +
+    `\`printf %s KEY > ${file}\`. It is the property \`${name}\` of the handler. In a cluster\n` +
+    'the Configuration takes it from a Secret of its namespace: ' +
+    `\`kubectl create secret generic my-sensor --from-file=${name}=${file}\`.\n`
+  )
+}
+
+function propertyYaml(property: ExampleProperty): string {
+  if (property === undefined) return ''
+  return `
+    discoveryProperties:
+      - name: ${property.name}
+        valueFrom:
+          secretKeyRef: { name: my-sensor, key: ${property.name} }`
 }
 
 async function becomeTypeScript(files: Map<string, string>, directory: string): Promise<void> {
