@@ -2,7 +2,7 @@ import { types } from 'node:util'
 import { isRecord } from '../text/json.js'
 import { shorten } from '../text/printable.js'
 import { isSecretName, MASK, maskUrls } from '../text/secrets.js'
-import { isAuthorsLine } from './handler-code.js'
+import { isAuthorsLine, isOwnLine } from './handler-code.js'
 import { issuesText } from './schema-issue.js'
 
 /** What the program that meets an error does about it. */
@@ -241,9 +241,8 @@ function placesOf(link: unknown): string[] {
   const cut = (line: string) => line.slice(0, MAX_PLACE)
   // Node.js puts the place of a SyntaxError before its stack: file, line of code, and a mark.
   if (/^(file:\/\/)?\/.*:\d+$/.test(lines[0] ?? '')) return lines.slice(0, 3).map(cut)
-  const own = import.meta.dirname
   const places = lines.filter(
-    (line) => /^ {4}at /.test(line) && !OTHERS.test(line) && !line.includes(`${own}/`),
+    (line) => /^ {4}at /.test(line) && !OTHERS.test(line) && !isOwnLine(line),
   )
   const authors = places.filter(isAuthorsLine)
   return (authors.length > 0 ? authors : places).slice(0, MAX_PLACES).map(cut)

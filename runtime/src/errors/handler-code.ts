@@ -112,9 +112,28 @@ export function isAuthorsLine(line: string): boolean {
   return !file.includes(LIBRARIES) || ownersOf(file, handlers).length > 0
 }
 
-/** Whether a file is of this program. */
+/**
+ * The directories of our code in this process. A handler can load another copy of the SDK than the
+ * program, and not from `node_modules`: in a clone of akri.js.
+ */
+const ownDirectories = sharedSet(Symbol.for('akri.ownDirectories')).add(import.meta.dirname)
+
+function sharedSet(key: symbol): Set<unknown> {
+  const found: unknown = Reflect.get(globalThis, key)
+  const shared = found instanceof Set ? found : new Set<unknown>()
+  Reflect.set(globalThis, key, shared)
+  return shared
+}
+
+/** Whether a file is of this program, or of the SDK that a handler uses. */
 function isOwnFile(file: string): boolean {
-  return file.startsWith(import.meta.dirname + path.sep)
+  return [...ownDirectories].some((directory) => file.startsWith(`${directory}${path.sep}`))
+}
+
+/** Whether a line of a stack is in such a file. */
+export function isOwnLine(line: string): boolean {
+  const file = placeOf(line)?.file
+  return file !== undefined && isOwnFile(file)
 }
 
 const LIBRARIES = '/node_modules/'
