@@ -154,8 +154,10 @@ export class AnnouncedDevices {
 function deviceOf(id: string, parts: readonly Part[], url: string): Device {
   const topics = [...new Set(parts.map(({ topic }) => topic))]
   const list = topics.filter((topic) => !topic.includes(' ')).slice(0, MAX_TOPICS)
-  // The first part counts.
-  const properties = Object.assign({}, ...parts.toReversed().map((part) => part.properties))
+  const properties: Record<string, string | undefined> = {}
+  // The first part that has a value counts.
+  for (const part of parts)
+    for (const [name, value] of Object.entries(part.properties)) properties[name] ??= value
   return {
     id,
     properties: {

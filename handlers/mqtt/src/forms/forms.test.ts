@@ -85,7 +85,7 @@ describe('Home Assistant', () => {
   it('offers the device of its entities, with their topics', () => {
     const { hear, properties } = listenTo(homeAssistant('homeassistant'))
     hear('homeassistant/sensor/esp-1/t/config', entity())
-    hear('homeassistant/sensor/esp-1/h/config', entity({ dev: { ...device, sn: 77 } }))
+    hear('homeassistant/sensor/esp-1/h/config', entity({ dev: { ids: ['esp-1'], sn: 77 } }))
     expect(properties('esp-1')).toEqual({
       MQTT_BROKER: 'mqtt://broker',
       MQTT_TOPIC: 'homeassistant/sensor/esp-1/h/config',

@@ -64,7 +64,7 @@ export function homeAssistant(prefix: string): Form {
         ...(single === undefined ? [] : [{ topic: single, offline }]),
       ]
       const properties = {
-        MQTT_NAME: owner?.name ?? config.name,
+        MQTT_NAME: owner === undefined ? config.name : owner.name,
         MQTT_MANUFACTURER: owner?.manufacturer,
         MQTT_MODEL: owner?.model,
         MQTT_SERIAL_NUMBER: owner?.serial_number,
