@@ -55,7 +55,7 @@ export class Broker {
         clientId: `akri-${randomBytes(6).toString('hex')}`,
         ...(username !== undefined && { username, password: password ?? '' }),
         ...{ connectTimeout: CONNECT_MS, keepalive: KEEPALIVE_SECONDS, reconnectPeriod: 0 },
-        // A cache of 65,536 numbers takes 9 MB.
+        // A cache of 65,536 numbers takes 11 MB.
         writeCache: false,
       },
     )
