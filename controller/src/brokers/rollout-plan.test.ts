@@ -68,7 +68,9 @@ describe('a roll-out', () => {
   })
 
   it('takes the first Instances by name', () => {
-    expect(rollout([ready, outdated, outdated]).update).toEqual([keyOfDevice('1')])
+    const found = new Rollout()
+    for (const name of ['2', '0', '1']) found.set(keyOfDevice(name), outdated)
+    expect(found.update).toEqual([keyOfDevice('0')])
   })
 })
 
