@@ -1,5 +1,6 @@
 // Fields that the details of several handlers have. Each handler bundles this file.
-import { type FilterList, readNetwork } from '@akrijs/sdk/network'
+import { isIP, isIPv4 } from 'node:net'
+import { type FilterList, plainAddress, readNetwork } from '@akrijs/sdk/network'
 import * as z from 'zod'
 
 /**
@@ -41,6 +42,42 @@ export const network = z.string().transform((text, context) => {
   })
   return z.NEVER
 })
+
+/**
+ * Addresses, and ranges of IPv4 such as `10.20.0.10-10.20.0.40`; each address once.
+ * @param most the number of addresses in all
+ */
+export function addressList(most: number) {
+  const addresses = z.string().transform((text, context) => {
+    const found = addressesOf(text, most)
+    if (found.length > 0) return found
+    context.addIssue({
+      code: 'custom',
+      message: `write an address, or a range of at most ${most}: 10.20.0.10-10.20.0.40`,
+    })
+    return z.NEVER
+  })
+  return z
+    .array(addresses)
+    .min(1, 'name at least one address, such as 10.20.0.10')
+    .max(most)
+    .transform((lists) => [...new Set(lists.flat())])
+    .refine((all) => all.length <= most, { error: `name ${most} addresses at most`, abort: true })
+}
+
+/** None if the text is no address, and no range of at most so many. */
+function addressesOf(text: string, most: number): string[] {
+  const [first = '', last, ...others] = text.split('-').map((each) => each.trim())
+  if (last === undefined)
+    return isIP(first) > 0 && !first.includes('%') ? [plainAddress(first)] : []
+  if (!isIPv4(first) || !isIPv4(last) || others.length > 0) return []
+  const numberOf = (address: string) => Buffer.from(address.split('.').map(Number)).readUInt32BE()
+  const [from, to] = [numberOf(first), numberOf(last)]
+  if (to < from || to - from >= most) return []
+  return Array.from({ length: to - from + 1 }, (_, index) =>
+    [24, 16, 8, 0].map((shift) => ((from + index) >>> shift) & 0xff).join('.'),
+  )
+}
 
 const INCLUDES_NOTHING = 'Include without items matches nothing'
 

@@ -60,7 +60,7 @@ export function programConfig(
  */
 export function handlerConfig(
   bundled: readonly string[],
-  { external = [], ...options }: Pick<Options, 'entry' | 'external'> = {},
+  { external = [], ...options }: Pick<Options, 'entry' | 'external' | 'banner'> = {},
 ): Options {
   return {
     entry: ['src/index.ts'],

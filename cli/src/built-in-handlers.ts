@@ -12,6 +12,7 @@ export const EXAMPLE_DETAILS: Readonly<Record<string, string>> = {
   mdns: '{ services: [_http._tcp] }',
   modbus: '{ addresses: [10.20.0.10] }',
   mqtt: '{ broker: mqtt://localhost:1883, homeAssistant: {} }',
+  snmp: '{ addresses: [10.20.0.10] }',
   debugEcho: '{ descriptions: [foo0, foo1] }',
 }
 

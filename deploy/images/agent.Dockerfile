@@ -34,6 +34,7 @@ COPY handlers/modbus/package.json handlers/modbus/
 COPY handlers/mqtt/package.json handlers/mqtt/
 COPY handlers/onvif/package.json handlers/onvif/
 COPY handlers/opcua/package.json handlers/opcua/
+COPY handlers/snmp/package.json handlers/snmp/
 COPY handlers/ssdp/package.json handlers/ssdp/
 COPY handlers/udev/package.json handlers/udev/
 COPY kube/package.json kube/

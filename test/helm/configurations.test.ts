@@ -12,6 +12,7 @@ import modbus from '../../handlers/modbus/src/index.js'
 import mqtt from '../../handlers/mqtt/src/index.js'
 import onvif from '../../handlers/onvif/src/index.js'
 import opcua from '../../handlers/opcua/src/index.js'
+import snmp from '../../handlers/snmp/src/index.js'
 import ssdp from '../../handlers/ssdp/src/index.js'
 import udev from '../../handlers/udev/src/index.js'
 import { detailsProblems } from '../../webhook/src/review/handler-details.js'
@@ -37,7 +38,7 @@ interface Configuration extends KubernetesObject {
 
 const EXAMPLES = path.join(CHART, '../../manifests/examples')
 const handlers = new Map(
-  [debugEcho, mdns, modbus, mqtt, onvif, opcua, ssdp, udev].map((handler) => [
+  [debugEcho, mdns, modbus, mqtt, onvif, opcua, snmp, ssdp, udev].map((handler) => [
     handler.name,
     handler,
   ]),

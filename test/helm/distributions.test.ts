@@ -50,7 +50,17 @@ describeUnless(missingForChart, 'the chart on a distribution', () => {
       const names = pods.flatMap(
         ([name]) => /^akri-(.*)-discovery-daemonset$/.exec(name)?.[1] ?? [],
       )
-      const apart = ['debug-echo', 'mdns', 'modbus', 'mqtt', 'onvif', 'opcua', 'ssdp', 'udev']
+      const apart = [
+        'debug-echo',
+        'mdns',
+        'modbus',
+        'mqtt',
+        'onvif',
+        'opcua',
+        'snmp',
+        'ssdp',
+        'udev',
+      ]
       expect(names.sort()).toEqual(oneProcess ? ['debug-echo', 'network', 'udev'] : apart)
       for (const [name, pod] of pods) {
         const admitted = [

@@ -79,6 +79,7 @@ const networkHandlers = {
   ssdp: { discovery: { enabled: true } },
   modbus: { discovery: { enabled: true } },
   mqtt: { discovery: { enabled: true } },
+  snmp: { discovery: { enabled: true } },
 }
 const webhookOff = { webhookConfiguration: { enabled: false } }
 const installations = [

@@ -10,6 +10,7 @@ const MDNS = 'akri-mdns-discovery-daemonset'
 const SSDP = 'akri-ssdp-discovery-daemonset'
 const MODBUS = 'akri-modbus-discovery-daemonset'
 const MQTT = 'akri-mqtt-discovery-daemonset'
+const SNMP = 'akri-snmp-discovery-daemonset'
 export const UDEV = 'akri-udev-discovery-daemonset'
 const DEBUG_ECHO = 'akri-debug-echo-discovery-daemonset'
 /** The programs by the names of their values. */
@@ -23,6 +24,7 @@ export const PROGRAMS = {
   'ssdp.discovery': SSDP,
   'modbus.discovery': MODBUS,
   'mqtt.discovery': MQTT,
+  'snmp.discovery': SNMP,
   'udev.discovery': UDEV,
   'debugEcho.discovery': DEBUG_ECHO,
 } as const
@@ -38,6 +40,7 @@ export const everything = [
   ['ssdp.discovery.enabled', true],
   ['modbus.discovery.enabled', true],
   ['mqtt.discovery.enabled', true],
+  ['snmp.discovery.enabled', true],
   ['udev.discovery.enabled', true],
   ['debugEcho.discovery.enabled', true],
 ] as const

@@ -102,9 +102,17 @@ describeUnless(built ? [] : ['npm run build'], "the tree of the agent's image", 
     const sockets = path.join(directory, 's')
     const simulated = await SimulatedAgent.start({ directory: sockets })
     const program = path.join(app, 'node_modules/@akrijs/sdk/dist/akri-handler.js')
-    const names = ['udev', 'debug-echo', 'onvif', 'opcua', 'mdns', 'ssdp', 'modbus', 'mqtt'].map(
-      (name) => `@akrijs/handler-${name}`,
-    )
+    const names = [
+      'udev',
+      'debug-echo',
+      'onvif',
+      'opcua',
+      'mdns',
+      'ssdp',
+      'modbus',
+      'mqtt',
+      'snmp',
+    ].map((name) => `@akrijs/handler-${name}`)
     const camera = await SimulatedCamera.start()
     const server = await SimulatedServer.start()
     const { POD_IP: _none, ...env } = process.env

@@ -118,6 +118,7 @@ describe('the tarball', () => {
       '@akrijs/handler-mqtt',
       '@akrijs/handler-onvif',
       '@akrijs/handler-opcua',
+      '@akrijs/handler-snmp',
       '@akrijs/handler-ssdp',
       '@akrijs/handler-udev',
       '@akrijs/sdk',

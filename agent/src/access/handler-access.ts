@@ -62,6 +62,7 @@ const STANDARD: Readonly<Record<string, Partial<Record<AccessKind, readonly stri
   ssdp: { environment: ['SSDP_*'] },
   modbus: { environment: ['MODBUS_*'] },
   mqtt: { environment: ['MQTT_*'] },
+  snmp: { environment: ['SNMP_*'] },
   debugEcho: { environment: ['DEBUG_ECHO_*'] },
 }
 /** The same for any other handler: all names but those that programs read when they start. */

@@ -5,6 +5,7 @@ import { createMdnsHandler } from '@akrijs/handler-mdns'
 import { createModbusHandler } from '@akrijs/handler-modbus'
 import { createMqttHandler } from '@akrijs/handler-mqtt'
 import { createOpcuaHandler } from '@akrijs/handler-opcua'
+import { createSnmpHandler } from '@akrijs/handler-snmp'
 import { createUdevHandler } from '@akrijs/handler-udev'
 import { InvalidOptionError, silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
@@ -214,6 +215,7 @@ it('the examples of details are valid for their handlers', async () => {
     createModbusHandler(),
     createMqttHandler(),
     createOpcuaHandler(),
+    createSnmpHandler(),
     createUdevHandler(),
   ]
   for (const [name, discoveryDetails] of Object.entries(EXAMPLE_DETAILS)) {

@@ -5,7 +5,7 @@ import { firstLine } from './table.js'
 const BEST = new RegExp(
   `^(${[
     ...['UDEV_DEVNODE', 'ONVIF_DEVICE_SERVICE_URL', 'OPCUA_DISCOVERY_URL'],
-    ...['MDNS_ADDRESS', 'SSDP_FRIENDLY_NAME', 'MODBUS_ADDRESS', 'MQTT_NAME'],
+    ...['MDNS_ADDRESS', 'SSDP_FRIENDLY_NAME', 'MODBUS_ADDRESS', 'MQTT_NAME', 'SNMP_NAME'],
   ].join('|')})`,
 )
 

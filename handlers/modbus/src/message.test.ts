@@ -53,8 +53,7 @@ it.each([
   ['an object with a mark of direction', identification(text(0, 'AC\u202eME'))],
   ['an object that is not UTF-8', identification(text(0, Buffer.from([0x41, 0xff])))],
 ])('an answer with %s names nothing', (_, bytes) => {
-  expect(answerOf(bytes)).toMatchObject({ objects: {} })
-  expect(Object.keys(answerOf(bytes) ?? {})).not.toContain('exception')
+  expect(answerOf(bytes)).toEqual({ objects: {} })
 })
 
 it('reads texts that devices pad, and the first of two objects of one id', () => {
