@@ -1,13 +1,13 @@
 import type { Configuration, Instance, NodeReport } from '@akrijs/api'
 import { keyOf } from '@akrijs/kube'
-import { printable } from '@akrijs/runtime'
+import { firstLine, printable } from '@akrijs/runtime'
 import { dump } from 'js-yaml'
 import { NoSuchObjectError } from '../errors.js'
 import { type HandlerView, handlersOf } from '../objects/handlers.js'
 import { kindOf } from '../objects/kinds.js'
 import type { ObjectSource } from '../objects/object-source.js'
 import { SLOT_HEADER, slotRows } from '../objects/slots.js'
-import { firstLine, formatMessages, formatTable, linesBelow } from '../view/table.js'
+import { formatMessages, formatTable, linesBelow } from '../view/table.js'
 import { eventLines } from './events.js'
 
 /** `akri describe`: shows an object with its status, Events and broker. */

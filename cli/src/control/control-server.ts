@@ -1,9 +1,14 @@
 import { chmod, rm } from 'node:fs/promises'
-import { API_VERSION, type Configuration, type Instance } from '@akrijs/api'
+import {
+  API_VERSION,
+  type Configuration,
+  type Instance,
+  jsonWithoutPasswords,
+  maskObject,
+} from '@akrijs/api'
 import { keyOf } from '@akrijs/kube'
 import { makeRoomForSocket } from '@akrijs/runtime'
 import type { BrokerSet, StandaloneAgent } from '@akrijs/standalone'
-import { jsonWithoutPasswords, maskObject } from '../view/masked.js'
 
 // On Node.js 24, an import of node:http loads undici too: 2 MB.
 const { createServer } = process.getBuiltinModule('node:http')

@@ -1,6 +1,12 @@
-import { type Configuration, GROUP, NO_HANDLER, type NodeStatus, possibleOwner } from '@akrijs/api'
+import {
+  type Configuration,
+  GROUP,
+  NO_HANDLER,
+  type NodeStatus,
+  possibleOwner,
+  stateText,
+} from '@akrijs/api'
 import { keyOf, keyParts, type ObjectKey } from '@akrijs/kube'
-import { stateText } from '../view/object-text.js'
 import { formatMessages, formatTable } from '../view/table.js'
 import type { ClusterFacts, NodeFacts, PodFacts } from './cluster-facts.js'
 

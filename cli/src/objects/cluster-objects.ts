@@ -5,6 +5,8 @@ import {
   customResourceName,
   INSTANCES,
   type Instance,
+  jsonWithoutPasswords,
+  maskObject,
   NODE_REPORTS,
   type NodeReport,
   parseConfigurationObject,
@@ -24,7 +26,6 @@ import {
 import { valueAt } from '@akrijs/runtime'
 import * as z from 'zod'
 import { NotInstalledError } from '../errors.js'
-import { jsonWithoutPasswords, maskObject } from '../view/masked.js'
 import type { ObjectSource, ShownEvent, SlotUse } from './object-source.js'
 
 interface ClusterObjectsOptions {

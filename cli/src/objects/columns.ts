@@ -1,7 +1,13 @@
-import { type Configuration, heldSlots, type Instance, type NodeReport } from '@akrijs/api'
-import { valueAt } from '@akrijs/runtime'
-import { deviceText, propertiesText, stateText } from '../view/object-text.js'
-import { firstLine } from '../view/table.js'
+import {
+  type Configuration,
+  deviceText,
+  heldSlots,
+  type Instance,
+  type NodeReport,
+  propertiesText,
+  stateText,
+} from '@akrijs/api'
+import { firstLine, valueAt } from '@akrijs/runtime'
 import type { HandlerView } from './handlers.js'
 
 /** A column of the table of a kind. */

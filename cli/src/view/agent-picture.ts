@@ -1,11 +1,18 @@
 import path from 'node:path'
-import { type Configuration, heldSlots, type Instance, type Place } from '@akrijs/api'
+import {
+  type Configuration,
+  deviceText,
+  failureText,
+  heldSlots,
+  type Instance,
+  type Place,
+  shortageText,
+} from '@akrijs/api'
 import { keyOf } from '@akrijs/kube'
-import { maskUrls, printable } from '@akrijs/runtime'
+import { firstLine, maskUrls, printable } from '@akrijs/runtime'
 import type { BrokerSet, BrokerState, StandaloneAgent } from '@akrijs/standalone'
 import stringWidth from 'string-width'
-import { deviceText, failureText, shortageText } from './object-text.js'
-import { firstLine, shorten } from './table.js'
+import { shorten } from './table.js'
 
 export interface PictureInput {
   readonly standalone: Pick<StandaloneAgent, 'cluster' | 'problems' | 'handlers' | 'problemPlace'>

@@ -1,9 +1,8 @@
-import type { Configuration } from '@akrijs/api'
+import { type Configuration, deviceText, shortageText } from '@akrijs/api'
 import type { ObjectKey } from '@akrijs/kube'
 import { keyOf } from '@akrijs/kube'
 import type { Logger } from '@akrijs/runtime'
 import type { StandaloneAgent } from '@akrijs/standalone'
-import { deviceText, shortageText } from './object-text.js'
 
 interface DeviceLogSource extends Pick<StandaloneAgent, 'restored'> {
   readonly cluster: { readonly configurations: StandaloneAgent['cluster']['configurations'] }

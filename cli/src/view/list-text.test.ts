@@ -64,3 +64,30 @@ describe('the text of a list', () => {
     )
   })
 })
+
+it.each(['text', 'json'] as const)(
+  'shows no password of a URL in a list of devices: %s',
+  (form) => {
+    const url = 'http://me:hunter2@hub/'
+    const reported = {
+      devices: [{ id: url, reason: `no answer of ${url}`, detail: url }],
+      reasons: new Map([['no answer', 1]]),
+    }
+    const list = {
+      devices: [
+        withHash({
+          id: url,
+          properties: { HUB_URL: `${url}1` },
+          mounts: [],
+          deviceSpecs: [],
+        }),
+      ],
+      leftOut: reported,
+      problems: reported,
+      remarks: [`${url} was slow`],
+    }
+    const shown = listText(list, form)
+    expect(shown).not.toContain('hunter2')
+    expect(shown.match(/http:\/\/me:\*{3}@hub\//g)).toHaveLength(9)
+  },
+)

@@ -1,3 +1,4 @@
+import { jsonWithoutPasswords, maskProperties, propertiesText } from '@akrijs/api'
 import { maskUrls, printable } from '@akrijs/runtime'
 import type { Mount } from '@akrijs/sdk/handler'
 import {
@@ -6,8 +7,6 @@ import {
   type ReportedDevices,
   type ReportedList,
 } from '@akrijs/sdk/host'
-import { jsonWithoutPasswords, maskProperties } from './masked.js'
-import { propertiesText } from './object-text.js'
 import { formatTable } from './table.js'
 
 /** A list of a handler for a person, or as a line of JSON. */

@@ -1,6 +1,7 @@
+import { firstLine } from '@akrijs/runtime'
 import stringWidth from 'string-width'
 import { describe, expect, it } from 'vitest'
-import { firstLine, formatMessages, formatTable, shorten } from './table.js'
+import { formatMessages, formatTable, shorten } from './table.js'
 
 describe('tables', () => {
   it('align columns, also with wide characters', () => {

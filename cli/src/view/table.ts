@@ -1,4 +1,4 @@
-import { printable } from '@akrijs/runtime'
+import { firstLine, linesOf, printable } from '@akrijs/runtime'
 import stringWidth from 'string-width'
 
 /** Columns as kubectl prints them, without control characters of devices. */
@@ -38,20 +38,11 @@ export function formatMessages(
   return table.split('\n').flatMap((line, index) => [line, ...(below[index - 1] ?? [])])
 }
 
-/** The first line of a message, for a column. */
-export function firstLine(text: string): string {
-  return linesOf(text)[0] ?? ''
-}
-
 /** All lines but the first. They have one indent, so that a caret stays below its text. */
 export function linesBelow(text: string): string[] {
   return linesOf(text)
     .slice(1)
     .map((line) => `    ${printable(line)}`.trimEnd())
-}
-
-function linesOf(text: string): string[] {
-  return text.trimEnd().split(/\r?\n/)
 }
 
 const GRAPHEMES = new Intl.Segmenter()

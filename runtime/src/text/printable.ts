@@ -28,6 +28,16 @@ export function printableLines(text: string): string {
   return text.replaceAll('\r\n', '\n').replace(OBEYED_IN_LINES, REPLACEMENT)
 }
 
+/** The first line of a message. */
+export function firstLine(text: string): string {
+  return linesOf(text)[0] ?? ''
+}
+
+/** The lines of a message, without empty lines at its end. */
+export function linesOf(text: string): string[] {
+  return text.trimEnd().split(/\r?\n/)
+}
+
 /**
  * A value as text for a message, without passwords of URLs. A YAML alias can put an object or a
  * list into itself.

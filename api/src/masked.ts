@@ -1,4 +1,3 @@
-import type { Configuration, Instance } from '@akrijs/api'
 import {
   excess,
   isRecord,
@@ -9,6 +8,7 @@ import {
   valueAt,
 } from '@akrijs/runtime'
 import { dump, load } from 'js-yaml'
+import type { Configuration, Instance } from './types.js'
 
 /** An object for people and for scripts, without the secrets of its spec. */
 export function maskObject<Item extends Configuration | Instance>(item: Item): Item {

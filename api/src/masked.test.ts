@@ -1,8 +1,7 @@
-import type { Configuration, ConfigurationName } from '@akrijs/api'
-import { withHash } from '@akrijs/sdk/host'
 import { describe, expect, it } from 'vitest'
-import { listText } from './list-text.js'
 import { maskObject, maskProperties } from './masked.js'
+import type { ConfigurationName } from './names.js'
+import type { Configuration } from './types.js'
 
 function configuration(spec: object, annotations?: Record<string, string>): Configuration {
   const object = {
@@ -106,33 +105,6 @@ it('masks secret properties of a device', () => {
     },
   )
 })
-
-it.each(['text', 'json'] as const)(
-  'shows no password of a URL in a list of devices: %s',
-  (form) => {
-    const url = 'http://me:hunter2@hub/'
-    const reported = {
-      devices: [{ id: url, reason: `no answer of ${url}`, detail: url }],
-      reasons: new Map([['no answer', 1]]),
-    }
-    const list = {
-      devices: [
-        withHash({
-          id: url,
-          properties: { HUB_URL: `${url}1` },
-          mounts: [],
-          deviceSpecs: [],
-        }),
-      ],
-      leftOut: reported,
-      problems: reported,
-      remarks: [`${url} was slow`],
-    }
-    const shown = listText(list, form)
-    expect(shown).not.toContain('hunter2')
-    expect(shown.match(/http:\/\/me:\*{3}@hub\//g)).toHaveLength(9)
-  },
-)
 
 it.each([
   ['points', 'a.'.repeat(32_000)],

@@ -1,6 +1,6 @@
-import type { Configuration } from '@akrijs/api'
+import { firstLine } from '@akrijs/runtime'
 import { maskProperties } from './masked.js'
-import { firstLine } from './table.js'
+import type { Configuration } from './types.js'
 
 const BEST = new RegExp(
   `^(${[
