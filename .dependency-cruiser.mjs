@@ -11,7 +11,9 @@ const MAY_IMPORT = {
   standalone: ['proto', 'runtime', 'sdk', 'kube', 'api', 'agent'],
   controller: ['runtime', 'kube', 'api'],
   webhook: ['runtime', 'sdk/src/handler', 'kube', 'api'],
-  cli: ['runtime', 'sdk', 'handlers/[^/]+', 'kube', 'api', 'agent', 'standalone'],
+  // The page in the browser has rules of its own below.
+  ui: ['runtime', 'kube/src/objects', 'api'],
+  cli: ['runtime', 'sdk', 'handlers/[^/]+', 'kube', 'api', 'agent', 'standalone', 'ui'],
   // The templates are projects that use the SDK.
   'create-handler': ['runtime', 'sdk'],
   'examples/[^/]+': ['sdk'],
@@ -62,6 +64,17 @@ export default {
         pathNot: `^($1${allowed.map((to) => `|${to}`).join('')})[/.]`,
       },
     })),
+    {
+      name: 'page-in-browser',
+      comment: 'the page imports no code of the server and of other packages, but their types',
+      severity: 'error',
+      from: { path: '^ui/src/page/', pathNot: TESTS },
+      to: {
+        path: '^(?!ui/src/page/|node_modules/)',
+        pathNot: '^(preact|@preact)',
+        dependencyTypesNot: ['type-only'],
+      },
+    },
     {
       name: 'agent-pure-files',
       comment: 'the pure files of the agent import no socket, no file, no client and no gRPC',

@@ -1,7 +1,7 @@
 import { defineConfig } from 'tsup'
-import { programConfig } from '../scripts/program-config.js'
+import { pageConfig, programConfig } from '../scripts/program-config.js'
 
-export default defineConfig(
+export default defineConfig([
   programConfig({
     entry: {
       akri: 'src/akri.ts',
@@ -11,4 +11,5 @@ export default defineConfig(
       'loop-watch': '../runtime/src/program/loop-watch.ts',
     },
   }),
-)
+  pageConfig('../ui/src/page', 'dist/page'),
+])

@@ -15,11 +15,19 @@ const FOLDERS = [...new Set(workspaces().map(({ folder }) => folder.split('/')[0
 const LINE = 100
 
 /** The second check of types takes a fifth of the time of the first. */
-const INCREMENTAL = ['--incremental', '--tsBuildInfoFile', 'node_modules/.cache/types.tsbuildinfo']
+const incremental = (name) => [
+  '--incremental',
+  '--tsBuildInfoFile',
+  `node_modules/.cache/${name}.tsbuildinfo`,
+]
 
 const CHECKS = [
   ['style', () => run(bin('biome'), ['check', '--error-on-warnings', '.'])],
-  ['types', () => run(bin('tsc'), ['--noEmit', ...INCREMENTAL])],
+  ['types', () => run(bin('tsc'), ['--noEmit', ...incremental('types')])],
+  [
+    'types of the page in browsers',
+    () => run(bin('tsc'), ['--noEmit', '--project', 'ui/src/page', ...incremental('page-types')]),
+  ],
   [
     'arrows between packages',
     () => run(bin('depcruise'), ['--config', '.dependency-cruiser.mjs', ...FOLDERS]),
@@ -87,7 +95,7 @@ function tags() {
 
 /** The formatter breaks code, but no texts, regular expressions and comments. */
 function longLines() {
-  const { stdout } = spawnSync('git', ['ls-files', '*.ts', '*.mjs', '*.js'], {
+  const { stdout } = spawnSync('git', ['ls-files', '*.ts', '*.tsx', '*.mjs', '*.js'], {
     cwd: root,
     encoding: 'utf8',
   })

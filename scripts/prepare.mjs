@@ -139,15 +139,30 @@ async function buildPackage(workspace) {
   // Now, and not when it is needed: then another user may run this.
   for (const file of Object.values(workspace.manifest.bin ?? {}))
     chmodSync(path.join(root, folder, file), 0o755)
-  const metafile = path.join(root, folder, 'dist/metafile-esm.json')
-  // A package with declarations only has none.
-  const hasMetafile = existsSync(metafile)
-  if (hasMetafile) {
-    mkdirSync(path.dirname(metafileOf(folder)), { recursive: true })
-    renameSync(metafile, metafileOf(folder))
-  }
+  const hasMetafile = takeMetafiles(folder)
   const result = { digest, withTypes, withDev: hasAll, hasMetafile }
   writeStamp({ built: { ...stamp.built, [folder]: result } })
+}
+
+/**
+ * Moves what esbuild says about the builds of a package out of its dist: one for each directory of
+ * results.
+ * @returns {boolean} false for a package with declarations only
+ */
+function takeMetafiles(folder) {
+  const dist = path.join(root, folder, 'dist')
+  const files = readdirSync(dist, { recursive: true })
+    .filter((file) => path.basename(file) === 'metafile-esm.json')
+    .map((file) => path.join(dist, file))
+  const metafiles = files.map((file) => JSON.parse(readFileSync(file, 'utf8')))
+  for (const file of files) rmSync(file)
+  if (metafiles.length === 0) return false
+  const [inputs, outputs] = ['inputs', 'outputs'].map((name) =>
+    Object.assign({}, ...metafiles.map((metafile) => metafile[name])),
+  )
+  mkdirSync(path.dirname(metafileOf(folder)), { recursive: true })
+  writeFileSync(metafileOf(folder), JSON.stringify({ inputs, outputs }))
+  return true
 }
 
 function isUpToDate(workspace) {

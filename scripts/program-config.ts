@@ -77,3 +77,23 @@ export function handlerConfig(
     ...options,
   }
 }
+
+/**
+ * Builds a page for browsers into a few files, beside the program that serves them.
+ * @param folder with `main.tsx`, `public` and `tsconfig.json`
+ */
+export function pageConfig(folder: string, outDir: string): Options {
+  return {
+    entry: { page: `${folder}/main.tsx` },
+    outDir,
+    format: 'esm',
+    platform: 'browser',
+    target: 'es2022',
+    splitting: true,
+    noExternal: [/./],
+    minify: true,
+    dts: false,
+    tsconfig: `${folder}/tsconfig.json`,
+    publicDir: `${folder}/public`,
+  }
+}

@@ -1,9 +1,11 @@
 import {
   choice,
   directory,
+  integer,
   kubeconfigOption,
   logLevelOption,
   nodeName,
+  type OptionSpec,
   type OptionsOf,
   text,
   texts,
@@ -40,6 +42,14 @@ const stateDir = directory({
 })
 const builtInPackages = Object.values(BUILT_IN_HANDLERS)
 
+/** `--no-ui` makes it false. */
+const ui: OptionSpec<number | false | undefined> = integer([0, 65_535], {
+  argument: '<port>',
+  meaning:
+    'serve the page with the devices at this port of 127.0.0.1; 0: any free port, as without ' +
+    'this option. With --log-format json there is no page without this option',
+})
+
 export const runOptions = {
   file: texts({
     short: '-f',
@@ -68,6 +78,9 @@ export const runOptions = {
     variable: 'LOG_FORMAT',
     default: 'text',
   }),
+  ui,
+  // Commander makes `ui` false of it.
+  noUi: { argument: '', meaning: 'serve no page' },
   plain: toggle({ meaning: 'print lines instead of the live view' }),
   color: outputOptions.color,
 }

@@ -5,6 +5,7 @@ import {
   aborted,
   chainOf,
   InvalidOptionError,
+  type Logger,
   messageOf,
   printable,
   systemClock,
@@ -14,6 +15,7 @@ import {
   isClosedOutput,
   outputError,
   type ProcessContext,
+  print,
   redirectOutput,
 } from '@akrijs/runtime/program'
 import {
@@ -24,6 +26,7 @@ import {
   StateFileError,
   startStandalone,
 } from '@akrijs/standalone'
+import { serveUi, type UiServer } from '@akrijs/ui'
 import { HANDLERS_FROM } from '../built-in-handlers.js'
 import type { RunOptions } from '../command-options.js'
 import { serveControl } from '../control/control-server.js'
@@ -37,11 +40,15 @@ import {
   socketDirectory,
   writeSocketsLink,
 } from '../places.js'
+import { StandaloneSource } from '../ui/standalone-source.js'
 import { drawAgent } from '../view/agent-picture.js'
 import { hasColors, isCapable, withColoredLevel } from '../view/colors.js'
 import { logDevices } from '../view/device-log.js'
 import { peopleLogger } from '../view/people-log.js'
 import { RunOutput } from '../view/run-output.js'
+
+/** The files of the page, beside the program. */
+const PAGE = new URL('./page/', import.meta.url)
 
 /** `akri run`: runs the agent until the signal is aborted, or the output is closed. */
 export async function run(options: RunOptions, context: ProcessContext): Promise<void> {
@@ -71,6 +78,7 @@ async function runAgent(
   if (file.length === 0)
     throw new InvalidOptionError('nothing to run: give Configurations with -f FILE or -f DIRECTORY')
   requireStateDirectory(stateDir)
+  const nodeName = node ?? nodeNameOfHost(os.hostname())
   const ledger = new BrokerLedger(path.join(stateDir, 'brokers.json'))
   const stdout = { isTTY: process.stdout.isTTY, environment: process.env }
   const isColored = hasColors(options.color, stdout)
@@ -109,7 +117,7 @@ async function runAgent(
       manifests: file,
       stateDirectory: stateDir,
       socketDirectory: sockets,
-      node: node ?? nodeNameOfHost(os.hostname()),
+      node: nodeName,
       handlers: handler,
       isolated,
       handlerVariables,
@@ -144,19 +152,47 @@ async function runAgent(
       if (isJson) log.info({ broker, text: printable(line) }, 'text of a broker')
       else output.print(`[${broker}] ${printable(line)}`)
     },
-    onChange: redraw,
+    onChange: (instance) => {
+      redraw()
+      source.brokerChanged(instance)
+    },
   })
+  const about = { title: nodeName }
+  const source = new StandaloneSource({ about, standalone, brokers, isolated })
   await writeSocketsLink(stateDir, sockets)
   closer.add(() => removeSocketsLink(stateDir))
   closer.add(() => brokers.close())
   brokers.start()
   const control = await serveControl(controlSocketIn(sockets), standalone, brokers)
   closer.add(() => control.close())
+  const page = await servePage(options, source, log)
+  if (page !== undefined) closer.own(page)
+  if (isJson && page !== undefined) log.info({ address: page.address }, 'page served')
+  else if (!isLive && page !== undefined)
+    print(process.stdout, `akri: open the page with the devices: ${page.address}\n`)
 
-  output.open((lines, size) => drawAgent({ standalone, brokers, lines, ...size }))
+  const address = page?.address ?? ''
+  output.open((lines, size) => drawAgent({ standalone, brokers, address, lines, ...size }))
   closer.add(() => output.close())
   standalone.cluster.instances.onChange(redraw, signal)
   standalone.cluster.configurations.onChange(redraw, signal)
   standalone.onProblems(redraw, signal)
   await aborted(signal)
+}
+
+/** Serves the page, unless the options leave it out. */
+async function servePage(
+  { ui, logFormat }: RunOptions,
+  source: StandaloneSource,
+  log: Logger,
+): Promise<UiServer | undefined> {
+  if (ui === false || (ui === undefined && logFormat === 'json')) return undefined
+  try {
+    return await serveUi({ source, page: PAGE, port: ui ?? 0, clock: systemClock, log })
+  } catch (err) {
+    // A port that a person named is in a bookmark or a script: another address is no help.
+    if (ui !== undefined) throw err
+    log.warn({ err }, 'page not served')
+    return undefined
+  }
 }

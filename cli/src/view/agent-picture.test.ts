@@ -56,7 +56,15 @@ function draw(
     problemPlace: () => ({ file: 'labs/lab.yaml', place: { line: 7, column: 5 } }),
   } as unknown as PictureInput['standalone']
   const brokers = { state: () => undefined } as PictureInput['brokers']
-  return drawAgent({ standalone, brokers, lines: [], columns: 80, rows: 24, ...more }).map(plain)
+  return drawAgent({
+    standalone,
+    brokers,
+    address: '',
+    lines: [],
+    columns: 80,
+    rows: 24,
+    ...more,
+  }).map(plain)
 }
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is taken away

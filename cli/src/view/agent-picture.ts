@@ -17,6 +17,8 @@ import { shorten } from './table.js'
 export interface PictureInput {
   readonly standalone: Pick<StandaloneAgent, 'cluster' | 'problems' | 'handlers' | 'problemPlace'>
   readonly brokers: Pick<BrokerSet, 'state'>
+  /** Of the page with the devices; empty if it is not served. */
+  readonly address: string
   /** The last lines of the log and of brokers, the oldest first. */
   readonly lines: readonly string[]
   readonly columns: number
@@ -48,12 +50,14 @@ const green = styled(32, 39)
 
 /** The state of the agent as lines that fit the terminal. */
 export function drawAgent(input: PictureInput): string[] {
-  const { standalone, lines, columns, rows } = input
+  const { standalone, address, lines, columns, rows } = input
   const { cluster, handlers } = standalone
   const about =
     `${cluster.instances.list().length} instances, handlers ` +
     `${handlers.map(({ name }) => name).join(', ') || 'none'}; Ctrl-C ends it`
-  const head = [row(columns, bold('akri'), dim(about)), '']
+  // A part of an address opens nothing.
+  const page = address === '' ? [] : [row(columns, dim(address, stringWidth(address)))]
+  const head = [row(columns, bold('akri'), dim(about)), ...page.filter((each) => each !== ''), '']
   const problems = drawProblems(input)
   // The log has few rows of its own, and all that are left.
   const kept = Math.max(Math.min(3, Math.floor(rows / 6)), Math.min(8, rows - 21))

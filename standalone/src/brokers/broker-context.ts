@@ -1,4 +1,5 @@
 import type { Problem } from '@akrijs/api'
+import type { ObjectKey } from '@akrijs/kube'
 import type { Clock, Logger } from '@akrijs/runtime'
 import type { StandaloneAgent } from '../standalone.js'
 import type { BrokerLedger } from './broker-ledger.js'
@@ -12,8 +13,8 @@ export interface BrokerOptions {
   readonly log: Logger
   readonly environment: Readonly<Record<string, string | undefined>>
   onLine(broker: string, line: string): void
-  /** The state of a broker changed. */
-  onChange(): void
+  /** The state of the broker of an Instance changed. */
+  onChange(instance: ObjectKey): void
 }
 
 export type BrokerState =

@@ -1,4 +1,5 @@
 import type { Instance } from '@akrijs/api'
+import { keyOf } from '@akrijs/kube'
 import { Backoff, untilAborted } from '@akrijs/runtime'
 import { retry } from '../retry.js'
 import type { BrokerCommand, BrokerGoal, BrokerPlan } from './broker-command.js'
@@ -139,7 +140,7 @@ export class Broker {
 
   #setState(state: BrokerState): void {
     this.#state = state
-    this.#options.onChange()
+    this.#options.onChange(keyOf({ metadata: this.#instance }))
   }
 }
 

@@ -1,7 +1,7 @@
 import type { ObjectEvent } from '@akrijs/kube'
-import { type Clock, objectMessage } from '@akrijs/runtime'
+import { type Clock, Listeners, objectMessage } from '@akrijs/runtime'
 
-interface RecordedEvent extends ObjectEvent {
+export interface RecordedEvent extends ObjectEvent {
   readonly count: number
   readonly firstTimestamp: string
   readonly lastTimestamp: string
@@ -14,6 +14,7 @@ const MAX_EVENTS = 500
 export class EventLog {
   readonly #clock: Clock
   readonly #events = new Map<string, RecordedEvent>()
+  readonly #listeners = new Listeners<[regarding: ObjectEvent['regarding']]>()
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -33,8 +34,17 @@ export class EventLog {
       firstTimestamp: before?.firstTimestamp ?? now,
       lastTimestamp: now,
     })
-    const [oldest] = this.#events.keys()
-    if (this.#events.size > MAX_EVENTS && oldest !== undefined) this.#events.delete(oldest)
+    this.#listeners.tell(event.regarding)
+    const [oldest] = this.#events
+    if (this.#events.size <= MAX_EVENTS || oldest === undefined) return
+    const [oldestKey, { regarding }] = oldest
+    this.#events.delete(oldestKey)
+    this.#listeners.tell(regarding)
+  }
+
+  /** @param listener gets the object of each Event that comes or goes */
+  onChange(listener: (regarding: ObjectEvent['regarding']) => void, signal: AbortSignal): void {
+    this.#listeners.add(listener, signal)
   }
 
   list(): readonly RecordedEvent[] {

@@ -377,8 +377,12 @@ describe('events', () => {
         lastTimestamp: '1970-01-01T00:00:01.500Z',
       },
     ])
+    const changed: string[] = []
+    cluster.events.onChange(({ kind }) => changed.push(kind), new AbortController().signal)
     for (let index = 0; index < 2000; index++) event(String(index))
     expect(cluster.events.list().length).toBeLessThanOrEqual(500)
+    // Each Event that comes, and each that makes room.
+    expect(changed).toHaveLength(2000 + 1501)
     expect(cluster.events.list().at(-1)?.message).toBe('1999')
   })
 })

@@ -1,0 +1,4 @@
+import { defineError } from '@akrijs/runtime'
+
+/** The page cannot be served at the port that an option names. */
+export class UiPortError extends defineError('AKRI_ERR_UI_PORT', 'terminal') {}

@@ -1,0 +1,83 @@
+import { describe, expect, it } from 'vitest'
+import { admissionOf } from './admission.js'
+
+const DOOR = { port: 4000, token: 'the-token' }
+const COOKIE = 'akri-4000=the-token'
+
+interface VisitOptions {
+  readonly method?: string
+  readonly given?: string
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+function visit({ method = 'GET', given, headers = {} }: VisitOptions) {
+  const all = { host: '127.0.0.1:4000', ...headers }
+  return admissionOf({ method, given: given ?? null, headers: all }, DOOR)
+}
+
+const kindOf = (options: VisitOptions) => visit(options).kind
+
+describe('the page of an agent', () => {
+  it('welcomes a visitor with the token, and gives a cookie that other sites cannot use', () => {
+    const cookie = 'akri-4000=the-token; HttpOnly; SameSite=Strict; Path=/'
+    expect(visit({ given: 'the-token' })).toEqual({ kind: 'welcome', cookie })
+  })
+
+  it('admits a visitor with the cookie', () => {
+    expect(kindOf({ headers: { cookie: COOKIE } })).toBe('admitted')
+    expect(kindOf({ headers: { cookie: `other=1; ${COOKIE}; more=2` } })).toBe('admitted')
+  })
+
+  it.each([
+    ['nothing', {}],
+    ['a wrong token', { given: 'the-tokem' }],
+    ['an empty token', { given: '' }],
+    ['a part of the token', { given: 'the' }],
+    ['a wrong token beside the cookie', { given: 'x', headers: { cookie: COOKIE } }],
+    ['a wrong cookie', { headers: { cookie: 'akri-4000=the' } }],
+    ['the cookie of another port', { headers: { cookie: 'akri-4001=the-token' } }],
+    ['a cookie whose name ends as ours', { headers: { cookie: 'xakri-4000=the-token' } }],
+  ])('refuses a visitor with %s, and says where the address is', (_, options) => {
+    expect(visit(options)).toMatchObject({ kind: 'refused', status: 403 })
+    expect(visit(options)).toMatchObject({ reason: expect.stringMatching(/akri run prints/) })
+  })
+
+  it.each(['127.0.0.1:4000', 'localhost:4000', '[::1]:4000'])('is there as %s', (host) => {
+    expect(kindOf({ headers: { host, cookie: COOKIE } })).toBe('admitted')
+  })
+
+  it.each(['evil.example:4000', '127.0.0.1', '127.0.0.1:4001', '127.0.0.1:4000.evil.example', ''])(
+    'refuses the host %j: a name of others can resolve to this machine',
+    (host) => {
+      expect(kindOf({ headers: { host, cookie: COOKIE } })).toBe('refused')
+      expect(kindOf({ headers: { host }, given: 'the-token' })).toBe('refused')
+    },
+  )
+
+  it.each(['http://evil.example', 'http://127.0.0.1:4001', 'https://127.0.0.1:4000', 'null'])(
+    'refuses the origin %s',
+    (origin) => {
+      expect(kindOf({ headers: { origin, cookie: COOKIE } })).toBe('refused')
+      expect(kindOf({ headers: { origin }, given: 'the-token' })).toBe('refused')
+    },
+  )
+
+  it('admits its own origin', () => {
+    const headers = { origin: 'http://127.0.0.1:4000', cookie: COOKIE }
+    expect(kindOf({ headers })).toBe('admitted')
+  })
+
+  it.each([
+    ['same-origin', 'admitted'],
+    ['none', 'admitted'],
+    ['same-site', 'refused'],
+    ['cross-site', 'refused'],
+  ])('for a request that a browser calls %s: %s', (site, kind) => {
+    expect(kindOf({ headers: { 'sec-fetch-site': site, cookie: COOKIE } })).toBe(kind)
+  })
+
+  it.each(['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'HEAD'])('refuses %s', (method) => {
+    const refused = { kind: 'refused', status: 405 }
+    expect(visit({ method, headers: { cookie: COOKIE } })).toMatchObject(refused)
+  })
+})

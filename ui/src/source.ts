@@ -1,0 +1,75 @@
+import type { Configuration, Instance, ManifestProblem } from '@akrijs/api'
+import type { ObjectKey } from '@akrijs/kube/objects'
+
+// What the page shows, without a word about where it comes from: one machine, or a cluster.
+
+/** The identity of an item: `configuration/plant/cameras`, `handler/udev`. */
+export type UiKey = `${UiItem['kind']}/${string}`
+
+export interface UiAbout {
+  /** What the page shows, such as the name of this node. */
+  readonly title: string
+}
+
+/** A broker of a device: of this machine, or a Pod. */
+export interface UiBroker {
+  readonly phase: string
+  readonly reason?: string
+  readonly pid?: number | undefined
+}
+
+export interface UiEvent {
+  readonly type: 'Normal' | 'Warning'
+  readonly reason: string
+  readonly message: string
+  readonly count: number
+  readonly firstTimestamp: string
+  readonly lastTimestamp: string
+}
+
+export type UiItem =
+  | { readonly kind: 'configuration'; readonly object: Configuration }
+  | { readonly kind: 'device'; readonly object: Instance; readonly broker?: UiBroker | undefined }
+  /** The Events of one object, the newest last. */
+  | { readonly kind: 'events'; readonly events: readonly UiEvent[] }
+  | {
+      readonly kind: 'handler'
+      readonly name: string
+      /** Its package and version. @default it registered itself */
+      readonly package?: string | undefined
+      /** Where it runs, in words. */
+      readonly place: string
+      readonly isConnected: boolean
+    }
+  /** All problems of files and of handlers that were not loaded. */
+  | { readonly kind: 'problems'; readonly problems: readonly ManifestProblem[] }
+
+/** Where the items come from. They are the objects themselves: the server masks secrets. */
+export interface UiSource {
+  readonly about: UiAbout
+  /** The keys of all present items. */
+  keys(): Iterable<UiKey>
+  /** The present item; undefined if there is none. */
+  item(key: UiKey): UiItem | undefined
+  /** @param listener gets the key of each item that comes, changes or goes */
+  onChange(listener: (key: UiKey) => void, signal: AbortSignal): void
+}
+
+export function configurationKey(key: ObjectKey): UiKey {
+  return `configuration/${key}`
+}
+
+export function deviceKey(key: ObjectKey): UiKey {
+  return `device/${key}`
+}
+
+/** @param regarding the kind and the key of the object */
+export function eventsKey(regarding: { readonly kind: string; readonly key: string }): UiKey {
+  return `events/${regarding.kind}/${regarding.key}`
+}
+
+export function handlerKey(name: string): UiKey {
+  return `handler/${name}`
+}
+
+export const PROBLEMS_KEY: UiKey = 'problems/all'
