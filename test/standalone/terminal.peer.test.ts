@@ -139,6 +139,7 @@ describeUnless(missing, 'the live view of akri run in a terminal', () => {
     await untilShown(/^ {2}lab-8120fe {2}● {2}foo0 {2}broker \d+/m)
     await untilShown(/^ {2}lab-a19705 {2}● {2}foo1 {2}broker \d+/m)
     expect(terminal.screen.lines[0]).toBe('akri  2 instances, handlers debugEcho; Ctrl-C ends it')
+    expect(terminal.screen.lines[1]).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/\?token=[\w-]{43}$/)
     // What a handler prints is a line of the log, within the picture.
     process.kill(agent(), 'SIGURG')
     await untilShown(/text on standard output text="the handler speaks"/)
@@ -212,18 +213,20 @@ describeUnless(missing, 'the live view of akri run in a terminal', () => {
     // The view can be drawn over it before the screen is looked at.
     await until(() => expect(terminal.raw).toContain('who is there'))
     await writeFile(availability(), 'OFFLINE')
-    await untilShown(/^akri {2}0 instances.*\n\nlab {2}0 devices/)
+    await untilShown(/^akri {2}0 instances.*\nhttp.*\n\nlab {2}0 devices/)
     terminal.type('\u001a')
     await until(() => expectTerminalStopped())
     process.kill(agent(), 'SIGCONT')
-    await untilShown(/^akri {2}0 instances.*\n\nlab {2}0 devices/)
+    await untilShown(/^akri {2}0 instances.*\nhttp.*\n\nlab {2}0 devices/)
     await interrupt()
   })
 
   it('restores the terminal after a bug, with an error, and leaves no broker', async () => {
     // This terminal does not know its size: the view assumes 80 columns.
     await start({ columns: 0, rows: 0 }, [], 'foo0')
-    await untilShown(/^akri {2}1 instances, handlers debugEcho; Ctrl-C ends it\n\nlab.*broker \d+/s)
+    await untilShown(
+      /^akri {2}1 instances, handlers debugEcho; Ctrl-C ends it\nhttp\S+\n\nlab.*broker \d+/s,
+    )
     expect(terminal.screen.overflow).toBe(0)
     // Bold.
     expect(terminal.raw).toContain('\u001b[1m')

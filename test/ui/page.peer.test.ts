@@ -160,7 +160,7 @@ describeUnless(missingForBrowsers, 'the page in a browser', () => {
     const page = await openPage(browser, await serve(source))
     await goTo(page, '/devices')
     await page.getByText('10,000 devices').waitFor()
-    await page.evaluate(() => scrollTo(0, document.documentElement.scrollHeight))
+    await page.evaluate('scrollTo(0, document.documentElement.scrollHeight)')
     await cards(page).filter({ hasText: 'device 9999' }).waitFor()
     expect(await cards(page).count()).toBeLessThan(100)
     await page.getByRole('searchbox').fill('NAME=1234')
@@ -200,7 +200,7 @@ describeUnless(missingForBrowsers, 'the page in a browser', () => {
         return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join()}`)
       })
       expect(faults, each).toEqual([])
-      const width = await page.evaluate(() => document.documentElement.scrollWidth)
+      const width = await page.evaluate('document.documentElement.scrollWidth')
       expect(width, `${each} has no scroll bar at the bottom`).toBeLessThanOrEqual(viewport.width)
     }
   })

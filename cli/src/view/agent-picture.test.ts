@@ -197,6 +197,12 @@ describe('the live view', () => {
     ])
   })
 
+  it('has the whole address of the page below its head, or none of it', () => {
+    const address = `http://127.0.0.1:40123/?token=${'x'.repeat(43)}`
+    expect(draw([], [], { address })[1]).toBe(address)
+    expect(draw([], [], { address, columns: 60 }).join()).not.toContain('http')
+  })
+
   it('fits into any terminal, however small', () => {
     const devices = ['カメラ'.repeat(20), '\u0301'.repeat(2000), 'x'.repeat(500)].map(
       (text, index) => instance(`c-${index}`, 'c'.repeat(60), { A: text }),

@@ -17,6 +17,8 @@ let directory: string
 let standalone: StandaloneAgent
 let brokers: BrokerSet
 let lines: string[]
+/** The Instances whose broker changed its state. */
+let changed: Set<string>
 let warnings: unknown[]
 /** The log lines, with their level. */
 let logged: { level: string; message: string; retryInMs?: number }[]
@@ -79,6 +81,7 @@ const used = () =>
 beforeEach(async () => {
   directory = mkdtempSync(path.join(os.tmpdir(), 'akri-b-'))
   lines = []
+  changed = new Set()
   warnings = []
   logged = []
   write('sleep 1000')
@@ -113,7 +116,7 @@ async function options(): Promise<BrokerSetOptions> {
     },
     environment: process.env,
     onLine: (_, line) => lines.push(line),
-    onChange: () => {},
+    onChange: (instance) => changed.add(instance),
   }
 }
 
@@ -132,6 +135,8 @@ describe('the brokers of a machine', () => {
     process.kill(first, 'SIGKILL')
     await running(first)
     expect(linesOf('error', 'broker failed')).toMatchObject([{ err: bug }])
+    const [instance] = standalone.cluster.instances.list()
+    expect([...changed]).toEqual([`default/${instance?.metadata.name}`])
   })
 
   it('of an edited Configuration are replaced, and one slot is allocated in the end', async () => {

@@ -1,17 +1,18 @@
 import { existsSync } from 'node:fs'
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
 
-const CHROMIUM = '/usr/bin/chromium'
+/** Debian's, or that of a runner of GitHub. */
+const CHROMIUM = ['/usr/bin/chromium', '/usr/bin/google-chrome'].find(existsSync)
 
 /** What the tests with a browser need and this machine lacks. */
-export const missingForBrowsers: readonly string[] = existsSync(CHROMIUM) ? [] : [CHROMIUM]
+export const missingForBrowsers: readonly string[] = CHROMIUM === undefined ? ['chromium'] : []
 
 /** A name of another site that leads to this machine, as after DNS rebinding. */
 export const REBOUND = 'rebound.example'
 
 export function startBrowser(): Promise<Browser> {
   return chromium.launch({
-    executablePath: CHROMIUM,
+    executablePath: String(CHROMIUM),
     // Root has no sandbox. The pages are ours.
     args: ['--no-sandbox', `--host-resolver-rules=MAP ${REBOUND} 127.0.0.1`],
   })

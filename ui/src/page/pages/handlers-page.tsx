@@ -4,6 +4,8 @@ import { counted, searchHref } from '../model/shown.js'
 
 export function HandlersPage() {
   const uses = handlerUses(items.value)
+  // An option names a handler that cannot be loaded.
+  const notLoaded = items.value.problems.filter(({ file }) => file.startsWith('--'))
   return (
     <>
       <div class="title-line">
@@ -12,6 +14,16 @@ export function HandlersPage() {
           {counted(uses.length, 'handler')}
         </p>
       </div>
+      {notLoaded.length > 0 && (
+        <ul class="notices notices-above">
+          {notLoaded.map(({ file, message }) => (
+            <li class="notice" key={message}>
+              <span class="notice-subject">{file}: not loaded</span>
+              <bdi class="notice-text">{message}</bdi>
+            </li>
+          ))}
+        </ul>
+      )}
       {uses.length === 0 ? (
         <div class="empty">
           <p>No handler is loaded, and none has registered.</p>

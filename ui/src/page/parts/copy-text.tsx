@@ -22,7 +22,7 @@ export function CopyText({ text, label }: CopyTextProps) {
   }
   return (
     <section class="copy" aria-label={label}>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a block that scrolls needs the keyboard */}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls by the keyboard */}
       <pre tabIndex={0}>{text}</pre>
       <button type="button" onClick={copy} aria-label={`Copy ${label}`}>
         <span aria-live="polite">{answer || 'Copy'}</span>

@@ -35,7 +35,8 @@ const SHAPES: Readonly<Record<DeviceKind, ComponentChildren>> = {
   memory: (
     <>
       <rect x="6.5" y="6.5" width="11" height="11" rx="1.5" />
-      <path d="M9.5 6.5v-3M14.5 6.5v-3M9.5 20.5v-3M14.5 20.5v-3M6.5 9.5h-3M6.5 14.5h-3M20.5 9.5h-3M20.5 14.5h-3" />
+      <path d="M9.5 6.5v-3M14.5 6.5v-3M9.5 20.5v-3M14.5 20.5v-3" />
+      <path d="M6.5 9.5h-3M6.5 14.5h-3M20.5 9.5h-3M20.5 14.5h-3" />
     </>
   ),
   network: (
@@ -61,7 +62,8 @@ const SHAPES: Readonly<Record<DeviceKind, ComponentChildren>> = {
   service: (
     <>
       <circle cx="12" cy="12" r="2" />
-      <path d="M8 16a5.6 5.6 0 0 1 0-8M16 8a5.6 5.6 0 0 1 0 8M5.2 18.8a9.6 9.6 0 0 1 0-13.6M18.8 5.2a9.6 9.6 0 0 1 0 13.6" />
+      <path d="M8 16a5.6 5.6 0 0 1 0-8M16 8a5.6 5.6 0 0 1 0 8" />
+      <path d="M5.2 18.8a9.6 9.6 0 0 1 0-13.6M18.8 5.2a9.6 9.6 0 0 1 0 13.6" />
     </>
   ),
   speaker: (
