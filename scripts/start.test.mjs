@@ -349,6 +349,8 @@ describe('an option of ours that npm takes', () => {
       [],
       ['--handler', 'a', '--handler', 'b', '--plain'],
     ],
+    [{ npm_config_ui: '' }, [], ['--no-ui']],
+    [{ npm_config_ui: 'true' }, ['8080'], ['--ui', '8080']],
     [{ npm_config_force: 'true' }, ['x.yaml'], ['-f', 'x.yaml']],
     [{ npm_config_force: 'true' }, ['-f', 'x.yaml'], undefined],
     [{ npm_config_loglevel: 'error', npm_config_color: 'always' }, [], undefined],

@@ -11,6 +11,8 @@ export const OPTIONS = [
   'state-dir',
   'log-level',
   'log-format',
+  'ui',
+  'no-ui',
   'plain',
 ]
 
@@ -22,6 +24,8 @@ export const OPTIONS = [
 export function takenByNpm(environment, args) {
   if (environment.npm_lifecycle_event !== 'start') return undefined
   const taken = OPTIONS.flatMap((name) => {
+    // npm reads --no-ui as an empty ui.
+    if (name === 'no-ui') return environment.npm_config_ui === '' ? ['--no-ui'] : []
     const value = environment[`npm_config_${name.replaceAll('-', '_')}`]
     if (!value) return []
     // npm puts an empty line between the values of an option that is repeated.

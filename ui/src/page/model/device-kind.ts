@@ -18,7 +18,7 @@ export type DeviceKind =
 /** The kind of a device in words, for people who do not see its icon. */
 export const KIND_WORDS: Readonly<Record<DeviceKind, string>> = {
   camera: 'camera',
-  controller: 'OPC UA server',
+  controller: 'industrial device',
   device: 'device',
   disk: 'disk',
   input: 'input device',
@@ -54,6 +54,7 @@ const CLUES = [
 ]
 const OF_HANDLERS: Readonly<Record<string, DeviceKind>> = {
   mdns: 'service',
+  modbus: 'controller',
   onvif: 'camera',
   opcua: 'controller',
   ssdp: 'service',

@@ -33,6 +33,16 @@ describe('the name of a device for people', () => {
       { title: '/dev/null', detail: '/devices/virtual/mem/null' },
     ],
     [
+      'the name that a device has for its MQTT broker, with its topic',
+      { MQTT_BROKER: 'mqtt://a', MQTT_TOPIC: 'zigbee2mqtt/lamp', MQTT_NAME: 'lamp' },
+      { title: 'lamp', detail: 'zigbee2mqtt/lamp' },
+    ],
+    [
+      'vendor and product of a Modbus unit, with its address',
+      { MODBUS_ADDRESS: '10.0.0.9', MODBUS_VENDOR_NAME: 'Acme', MODBUS_PRODUCT_NAME: 'M1' },
+      { title: 'Acme M1', detail: '10.0.0.9' },
+    ],
+    [
       'the property that identifies a device of any other handler',
       { SENSOR_URL: 'http://a/1', SENSOR_UNIT: 'C' },
       { title: 'http://a/1', detail: '' },
