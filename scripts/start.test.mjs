@@ -73,6 +73,7 @@ function makeClone() {
     write(`examples/${name}/tsup.config.ts`, '')
   }
   write('scripts/program-config.ts', '')
+  write('handlers/details-fields.ts', '')
   write('tsconfig.json', '')
   write('node_modules/tsup/package.json', { type: 'module' })
   write('node_modules/tsup/dist/cli-default.js', TSUP)
