@@ -5,12 +5,12 @@ import * as z from 'zod'
 
 /**
  * A filter. Without items it is absent: templates write a null, or an empty mapping.
- * @param spelling gives one spelling for all texts with the same meaning
+ * @param item the schema of an item, which gives one spelling to all texts with the same meaning
  */
-export function filterList(spelling: (text: string) => string = (text) => text) {
+export function filterList(item: z.ZodType<string> = z.string()) {
   return z
     .strictObject({
-      items: z.array(z.string().transform(spelling)).max(10_000).nullish(),
+      items: z.array(item).max(10_000).nullish(),
       action: z
         .enum(['Include', 'Exclude'])
         .nullish()

@@ -16,25 +16,37 @@ import { readMetafile, root } from './workspaces.mjs'
  * @property {string} name
  * @property {readonly string[]} programs the folders of their packages
  * @property {'all' | 'inAgent'} [handlers] @default none
+ * @property {boolean} [usb] whether it has the npm package usb, for the USB handler. @default false
  */
 
 /**
  * The images, by the target of deploy/images/agent.Dockerfile. The webhook checks the details of
- * all handlers, so its image has them too.
+ * all handlers, so its image has them too, without the package that lists USB devices.
  * @type {Readonly<Record<string, Image>>}
  */
 export const IMAGES = {
-  all: { name: 'akri-agent', programs: ['agent', 'controller', 'webhook'], handlers: 'all' },
-  agent: { name: 'akri-agent-slim', programs: ['agent'], handlers: 'inAgent' },
+  all: {
+    name: 'akri-agent',
+    programs: ['agent', 'controller', 'webhook'],
+    handlers: 'all',
+    usb: true,
+  },
+  agent: { name: 'akri-agent-slim', programs: ['agent'], handlers: 'inAgent', usb: true },
   controller: { name: 'akri-controller', programs: ['controller'] },
   webhook: { name: 'akri-webhook', programs: ['webhook'], handlers: 'all' },
-  handlers: { name: 'akri-handlers', programs: [], handlers: 'all' },
+  handlers: { name: 'akri-handlers', programs: [], handlers: 'all', usb: true },
 }
 
 /** The targets with the client of node-opcua in a further layer, and the image below it. */
 export const WITH_OPCUA_CLIENT = {
   'with-opcua-client': { name: 'akri-agent-opcua-client', below: 'all' },
   'handlers-with-opcua-client': { name: 'akri-handlers-opcua-client', below: 'handlers' },
+}
+
+/** The binary of the npm package usb for each platform of the images: a layer of its own. */
+export const USB_BINARIES = {
+  'usb-amd64': '@node-usb/usb-linux-x64-gnu',
+  'usb-arm64': '@node-usb/usb-linux-arm64-gnu',
 }
 
 const PROGRAMS = {
@@ -45,16 +57,18 @@ const PROGRAMS = {
 
 /**
  * @param {string} image a target of IMAGES
- * @returns {{ name: string, programs: Content[], packages: Content[] }}
+ * @returns {{ name: string, programs: Content[], packages: Content[], npmPackages: string[] }}
+ *   npmPackages: those that are in no bundle
  */
 export function imageContents(image = 'all') {
   if (!Object.hasOwn(IMAGES, image))
     throw new TypeError(`no image ${image}: name one of ${Object.keys(IMAGES).join(', ')}`)
-  const { name, programs, handlers } = IMAGES[image]
+  const { name, programs, handlers, usb } = IMAGES[image]
   return {
     name,
     programs: programs.map((folder) => content(folder, PROGRAMS[folder])),
     packages: handlers === undefined ? [] : handlerPackages(handlers === 'inAgent'),
+    npmPackages: usb ? ['usb', ...Object.values(USB_BINARIES)] : [],
   }
 }
 
@@ -69,7 +83,9 @@ function handlerPackages(onlyInAgent) {
     ]),
     ...handlers
       .filter(({ runsInAgent }) => runsInAgent || !onlyInAgent)
-      .map(({ folder, assets }) => content(folder, ['dist/index.js'], assets)),
+      .map(({ folder, modules = [], assets }) =>
+        content(folder, ['dist/index.js', ...modules], assets),
+      ),
   ]
 }
 

@@ -2,8 +2,8 @@
 // the output of `npm run build`. Without a TARGET, a name in image-contents.mjs, it makes all.
 // DIRECTORY/TARGET/app has the programs and, in its node_modules, the handlers and the SDK that
 // they share, and nothing else. Of a target with the client of node-opcua it has the further layer
-// alone: the client, and the bill of materials of the image with it. The same sources give the same
-// bytes, modes and times. Prints the number of files of each tree, their size and a digest.
+// alone: the client, and the bill of materials of the image with it; usb-ARCHITECTURE is the layer
+// with the binary of the USB handler. The same sources give the same bytes, modes and times. Prints the number of files of each tree, their size and a digest.
 import { createHash } from 'node:crypto'
 import {
   chmodSync,
@@ -18,14 +18,15 @@ import {
   writeFileSync,
 } from 'node:fs'
 import path from 'node:path'
-import { IMAGES, imageContents, WITH_OPCUA_CLIENT } from './image-contents.mjs'
+import { IMAGES, imageContents, USB_BINARIES, WITH_OPCUA_CLIENT } from './image-contents.mjs'
 import { copyOpcuaClient } from './images/opcua-client.mjs'
+import { unpackUsbBinary } from './images/usb-binary.mjs'
 import { BILL, imageFiles } from './shipped.mjs'
 import { manifestOf, root } from './workspaces.mjs'
 
 /** Fields of a package.json that are read when a program runs. */
 const FIELDS = ['name', 'version', 'license', 'type', 'akri']
-const TARGETS = Object.keys({ ...IMAGES, ...WITH_OPCUA_CLIENT })
+const TARGETS = Object.keys({ ...IMAGES, ...WITH_OPCUA_CLIENT, ...USB_BINARIES })
 
 const [out, ...targets] = process.argv.slice(2)
 if (out === undefined || targets.some((target) => !TARGETS.includes(target)))
@@ -37,18 +38,25 @@ for (const target of targets.length > 0 ? targets : TARGETS) {
   const app = path.join(directory, 'app')
   rmSync(app, { recursive: true, force: true })
   if (target in IMAGES) writeImage(target, app)
+  else if (target in USB_BINARIES) unpackUsbBinary(USB_BINARIES[target], app)
   else writeOpcuaClient(target, app)
   process.stdout.write(sealTree(app))
 }
 
 function writeImage(image, app) {
-  const { name, programs, packages } = imageContents(image)
+  const { name, programs, packages, npmPackages } = imageContents(image)
   for (const program of programs) copyModules(program, app)
   const { version } = manifestOf('agent')
   const manifest = { name, version, private: true, type: 'module' }
   write(path.join(app, 'package.json'), `${JSON.stringify(manifest)}\n`)
   for (const [file, text] of Object.entries(imageFiles(image))) write(path.join(app, file), text)
   for (const content of packages) copyPackage(content, app)
+  // Its binaries are layers.
+  if (npmPackages.includes('usb'))
+    for (const file of ['package.json', 'LICENSE.md', 'index.js', 'dist/index.js']) {
+      const module = path.join('node_modules/usb', file)
+      write(path.join(app, module), readFileSync(path.join(root, module)))
+    }
 }
 
 function writeOpcuaClient(target, app) {

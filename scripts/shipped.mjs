@@ -6,7 +6,7 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { imageContents } from './image-contents.mjs'
 import { noticesText } from './shipped/notices.mjs'
-import { ownLicense, partsOf, ShippedError } from './shipped/parts.mjs'
+import { lockedPart, mergedParts, ownLicense, partsOf, ShippedError } from './shipped/parts.mjs'
 import { imageBill, imageParts, packageBill } from './shipped/sbom.mjs'
 import { manifestOf, root, workspaces } from './workspaces.mjs'
 
@@ -39,12 +39,14 @@ export function packageFiles(folder) {
  * @param {string} [title] the name of an image that is built on it
  * @param {readonly import('./shipped/parts.mjs').Part[]} [added] the npm packages in its layer
  */
-export function imageFiles(image, title, added) {
-  const { name, programs, packages } = imageContents(image)
+export function imageFiles(image, title, added = []) {
+  const { name, programs, packages, npmPackages } = imageContents(image)
+  const locked = npmPackages.map(lockedPart)
+  const parts = mergedParts([imageParts(programs, packages), locked])
   return {
     LICENSE: `${ownLicense()}\n`,
-    [NOTICES]: noticesText(`The image ${name}`, imageParts(programs, packages)),
-    [BILL]: json(imageBill(title ?? name, programs, packages, added)),
+    [NOTICES]: noticesText(`The image ${name}`, parts),
+    [BILL]: json(imageBill(title ?? name, programs, packages, [...locked, ...added])),
   }
 }
 

@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process'
 import path from 'node:path'
 import { stateDirectory } from '../cli/src/state-directory.mjs'
 import { runningAgent } from '../standalone/src/state/running-agent.mjs'
+import { standaloneExamples } from './standalone-examples.mjs'
 import { takenByNpm } from './taken-by-npm.mjs'
 import { root } from './workspaces.mjs'
 
@@ -31,7 +32,7 @@ if (wantsHelp)
   )
 
 const demo = isDemo ? await (await import('./demo/demo.mjs')).startDevices(state) : undefined
-const options = demo?.options ?? ['-f', path.join(root, 'examples/standalone')]
+const options = demo?.options ?? standaloneExamples().flatMap((file) => ['-f', file])
 const akri = path.join(root, 'cli/dist/akri.js')
 // In this process: signals are meant for it, and its end ends the simulated devices.
 process.argv = [

@@ -19,6 +19,7 @@ import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { runOptions } from '../cli/src/command-options.js'
 import { lockState } from '../standalone/src/state/state-lock.js'
+import { standaloneExamples } from './standalone-examples.mjs'
 import { OPTIONS, takenByNpm } from './taken-by-npm.mjs'
 import { root } from './workspaces.mjs'
 
@@ -30,6 +31,7 @@ const needsRoot = isRoot ? '' : ' (needs root)'
 
 const SCRIPTS = [
   'scripts/prepare.mjs',
+  'scripts/standalone-examples.mjs',
   'scripts/start.mjs',
   'scripts/taken-by-npm.mjs',
   'scripts/workspaces.mjs',
@@ -374,3 +376,18 @@ function timesIn(directory) {
     .map((name) => `${name} ${lstatSync(path.join(directory, name)).ctimeMs}`)
     .sort()
 }
+
+describe('the Configurations of npm start', () => {
+  it('are all of examples/standalone on Linux, which has udev', () => {
+    expect(standaloneExamples('linux')).toEqual([path.join(root, 'examples/standalone')])
+  })
+
+  it.each(['darwin', 'win32'])('find USB devices without udev on %s', (platform) => {
+    const files = standaloneExamples(platform).map((file) => path.relative(root, file))
+    const ofUdev = ['disks', 'memory-devices', 'network-links', 'usb-devices']
+    const others = readdirSync(path.join(root, 'examples/standalone'))
+      .filter((name) => !ofUdev.includes(path.parse(name).name))
+      .map((name) => `examples/standalone/${name}`)
+    expect(files).toEqual([...others, 'examples/usb'])
+  })
+})

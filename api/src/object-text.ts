@@ -5,7 +5,14 @@ import type { Configuration } from './types.js'
 const BEST = new RegExp(
   `^(${[
     ...['UDEV_DEVNODE', 'ONVIF_DEVICE_SERVICE_URL', 'OPCUA_DISCOVERY_URL'],
-    ...['MDNS_ADDRESS', 'SSDP_FRIENDLY_NAME', 'MODBUS_ADDRESS', 'MQTT_NAME', 'SNMP_NAME'],
+    ...[
+      'MDNS_ADDRESS',
+      'SSDP_FRIENDLY_NAME',
+      'MODBUS_ADDRESS',
+      'MQTT_NAME',
+      'SNMP_NAME',
+      'USB_PRODUCT',
+    ],
   ].join('|')})`,
 )
 

@@ -23,7 +23,18 @@ const SCOPE = /^@[a-z0-9-][a-z0-9-._]*$/
 const YAML_WORDS = /^(null|true|false|yes|no|on|off|y|n)$/
 
 /** Handlers that every agent may have already. */
-const BUILT_IN = ['udev', 'onvif', 'opcua', 'mdns', 'ssdp', 'modbus', 'mqtt', 'snmp', 'debug-echo']
+const BUILT_IN = [
+  'udev',
+  'usb',
+  'onvif',
+  'opcua',
+  'mdns',
+  'ssdp',
+  'modbus',
+  'mqtt',
+  'snmp',
+  'debug-echo',
+]
 
 /** Packages that a project depends on: npm installs no package into one of the same name. */
 export const DEPENDENCIES = ['@akrijs/sdk', '@akrijs/cli', 'zod', 'typescript', '@types/node']

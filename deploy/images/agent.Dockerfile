@@ -37,6 +37,7 @@ COPY handlers/opcua/package.json handlers/opcua/
 COPY handlers/snmp/package.json handlers/snmp/
 COPY handlers/ssdp/package.json handlers/ssdp/
 COPY handlers/udev/package.json handlers/udev/
+COPY handlers/usb/package.json handlers/usb/
 COPY kube/package.json kube/
 COPY proto/package.json proto/
 COPY runtime/package.json runtime/
@@ -46,9 +47,14 @@ COPY standalone/package.json standalone/
 COPY test/package.json test/
 COPY webhook/package.json webhook/
 # No package runs a script. `npm ci` would want the binaries of every platform in the lock file, which
-# a registry can lack: installed.mjs checks below that all is as the lock file says.
+# a registry can lack: installed.mjs checks below that all is as the lock file says. npm installs the
+# binary of usb for its own platform only, and usb-binary.mjs checks those of the images.
 RUN --mount=type=cache,target=/root/.npm \
-    npm install --no-save --include=dev --ignore-scripts ${NPM_REGISTRY:+--registry=$NPM_REGISTRY}
+    npm install --no-save --include=dev --ignore-scripts ${NPM_REGISTRY:+--registry=$NPM_REGISTRY} && \
+    version=$(node -p "require('./handlers/usb/package.json').dependencies.usb") && \
+    mkdir -p .cache/usb-binaries && \
+    npm pack --silent --pack-destination .cache/usb-binaries ${NPM_REGISTRY:+--registry=$NPM_REGISTRY} \
+    "@node-usb/usb-linux-x64-gnu@$version" "@node-usb/usb-linux-arm64-gnu@$version"
 
 FROM dependencies AS build
 COPY . .
@@ -89,7 +95,12 @@ LABEL org.opencontainers.image.version="$VERSION" \
       org.opencontainers.image.source="$SOURCE" \
       org.opencontainers.image.licenses="Apache-2.0"
 
-FROM base AS agent
+# The binary of the npm package usb for the platform of the image.
+FROM base AS with-usb
+ARG TARGETARCH
+COPY --from=trees /usb-$TARGETARCH/app /app
+
+FROM with-usb AS agent
 COPY --from=trees /agent/app /app
 LABEL org.opencontainers.image.title="akri-agent-slim" \
       org.opencontainers.image.description="The agent of Akri with the handlers that run in it"
@@ -108,7 +119,7 @@ LABEL org.opencontainers.image.title="akri-webhook" \
 CMD ["/app/akri-webhook.js"]
 
 # A Pod names the handlers: node node_modules/@akrijs/sdk/dist/akri-handler.js @akrijs/handler-onvif
-FROM base AS handlers
+FROM with-usb AS handlers
 COPY --from=trees /handlers/app /app
 LABEL org.opencontainers.image.title="akri-handlers" \
       org.opencontainers.image.description="The discovery handlers of Akri"
@@ -119,7 +130,7 @@ FROM handlers AS handlers-with-opcua-client
 COPY --from=trees /handlers-with-opcua-client/app /app
 LABEL org.opencontainers.image.title="akri-handlers-opcua-client"
 
-FROM base AS all
+FROM with-usb AS all
 COPY --from=trees /all/app /app
 LABEL org.opencontainers.image.title="akri-agent" \
       org.opencontainers.image.description="All programs and discovery handlers of Akri"

@@ -68,7 +68,7 @@ export async function runDockerfile({ dockerfile, directory, context, files, ima
         mkdirSync(at('.'), { recursive: true })
       } else if (keyword === 'COPY') {
         const to = words.at(-1)
-        for (const source of words.slice(0, -1))
+        for (const source of words.slice(0, -1).map((word) => withArgs(word, args)))
           if (flags.from === undefined) copyContext({ context, files }, source, at(to))
           else link(path.join(rootOf(flags.from).root, source), at(to))
       } else if (keyword === 'RUN') {
@@ -78,6 +78,10 @@ export async function runDockerfile({ dockerfile, directory, context, files, ima
     roots.set(name, stage)
   }
   return (stage) => rootOf(stage).root
+}
+
+function withArgs(word, args) {
+  return word.replace(/\$(\w+)/g, (_, name) => args[name] ?? '')
 }
 
 function copyContext({ context, files }, source, to) {

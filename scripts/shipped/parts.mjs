@@ -182,10 +182,23 @@ export function npmRef(name, version) {
   return `pkg:npm/${name.replace('@', '%40')}${version === undefined ? '' : `@${version}`}`
 }
 
+/**
+ * A package of package-lock.json. One for another platform than this is not installed: then the text
+ * of its licence is in scripts/shipped/licenses.
+ * @returns {Part} @throws ShippedError if its licence has no text
+ */
+export function lockedPart(name) {
+  const directory = `node_modules/${name}`
+  const { integrity } = integrityOf(directory)
+  const { version, license } = lock[directory]
+  const texts = licenseTexts(directory, name, `${name} ${version}`)
+  return { ref: npmRef(name, version), name, version, license, texts, integrity, needs: [] }
+}
+
 /** A package may lack a file with its licence: then the text is in scripts/shipped/licenses. */
 function licenseTexts(directory, name, what) {
   const full = path.resolve(root, directory)
-  const files = readdirSync(full)
+  const files = (existsSync(full) ? readdirSync(full) : [])
     .filter((file) => LICENSE_FILE.test(file))
     .sort()
     .map((file) => path.join(full, file))

@@ -118,6 +118,7 @@ const shown = pages.flatMap((file) =>
 )
 const examples = [
   ...inFolder('examples/standalone', '.yaml'),
+  ...inFolder('examples/usb', '.yaml'),
   ...inFolder('examples/demo', '.yaml'),
   ...inFolder('examples/firmware-report', '.yaml'),
   ...inFolder('examples/onvif-snapshot', '.yaml'),

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { listText } from '../../cli/src/view/list-text.js'
 
 const root = path.join(import.meta.dirname, '../..')
-const HANDLERS = ['mdns', 'modbus', 'mqtt', 'onvif', 'opcua', 'snmp', 'ssdp', 'udev']
+const HANDLERS = ['mdns', 'modbus', 'mqtt', 'onvif', 'opcua', 'snmp', 'ssdp', 'udev', 'usb']
 
 /** The part of a page that explains an empty list. */
 function explanation(handler: string): string {

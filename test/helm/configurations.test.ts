@@ -15,6 +15,7 @@ import opcua from '../../handlers/opcua/src/index.js'
 import snmp from '../../handlers/snmp/src/index.js'
 import ssdp from '../../handlers/ssdp/src/index.js'
 import udev from '../../handlers/udev/src/index.js'
+import usb from '../../handlers/usb/src/index.js'
 import { detailsProblems } from '../../webhook/src/review/handler-details.js'
 import { describeUnless } from '../support/unless.js'
 import { CHART, type KubernetesObject, missingForChart, render, type Values } from './chart.js'
@@ -38,7 +39,7 @@ interface Configuration extends KubernetesObject {
 
 const EXAMPLES = path.join(CHART, '../../manifests/examples')
 const handlers = new Map(
-  [debugEcho, mdns, modbus, mqtt, onvif, opcua, snmp, ssdp, udev].map((handler) => [
+  [debugEcho, mdns, modbus, mqtt, onvif, opcua, snmp, ssdp, udev, usb].map((handler) => [
     handler.name,
     handler,
   ]),
@@ -65,6 +66,7 @@ const videoRule = 'SUBSYSTEM=="video4linux", ENV{ID_V4L_CAPABILITIES}=="*:captur
 describeUnless(missingForChart, 'the Configurations of the chart', () => {
   it.each([
     ['udev', 'udev.yaml', { discoveryDetails: { udevRules: [videoRule], permissions: 'rw' } }],
+    ['usb', 'usb.yaml', { discoveryDetails: { vendorIds: { items: ['0403'] } } }],
     ['onvif', 'onvif.yaml', {}],
     [
       'opcua',

@@ -60,8 +60,9 @@ describeUnless(missingForChart, 'the chart on a distribution', () => {
         'snmp',
         'ssdp',
         'udev',
+        'usb',
       ]
-      expect(names.sort()).toEqual(oneProcess ? ['debug-echo', 'network', 'udev'] : apart)
+      expect(names.sort()).toEqual(oneProcess ? ['debug-echo', 'network', 'udev', 'usb'] : apart)
       for (const [name, pod] of pods) {
         const admitted = [
           {},

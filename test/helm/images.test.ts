@@ -106,7 +106,7 @@ describeUnless(missing, 'the images', () => {
     for (const [name, container] of containers)
       expect([name, lackingIn('all', container)]).toEqual([name, []])
     const agent = containers.find(([name]) => name === 'akri-agent-daemonset')?.[1]
-    expect(lackingIn('agent', agent ?? expect.fail('no agent'))).toHaveLength(HANDLERS.length - 2)
+    expect(lackingIn('agent', agent ?? expect.fail('no agent'))).toHaveLength(HANDLERS.length - 3)
     // A value names the image with all handlers beside the small one.
     const fullRepository = `example.org/${nameOf('all')}`
     const values = { agent: { full: true, image: { ...image('agent'), fullRepository } } }

@@ -12,6 +12,7 @@ const MODBUS = 'akri-modbus-discovery-daemonset'
 const MQTT = 'akri-mqtt-discovery-daemonset'
 const SNMP = 'akri-snmp-discovery-daemonset'
 export const UDEV = 'akri-udev-discovery-daemonset'
+const USB = 'akri-usb-discovery-daemonset'
 const DEBUG_ECHO = 'akri-debug-echo-discovery-daemonset'
 /** The programs by the names of their values. */
 export const PROGRAMS = {
@@ -26,6 +27,7 @@ export const PROGRAMS = {
   'mqtt.discovery': MQTT,
   'snmp.discovery': SNMP,
   'udev.discovery': UDEV,
+  'usb.discovery': USB,
   'debugEcho.discovery': DEBUG_ECHO,
 } as const
 export const programs = Object.entries(PROGRAMS)
@@ -42,6 +44,7 @@ export const everything = [
   ['mqtt.discovery.enabled', true],
   ['snmp.discovery.enabled', true],
   ['udev.discovery.enabled', true],
+  ['usb.discovery.enabled', true],
   ['debugEcho.discovery.enabled', true],
 ] as const
 

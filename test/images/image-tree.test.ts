@@ -11,7 +11,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { SecuredServer } from '../../handlers/opcua/test-peers/secured-server.js'
 import { SimulatedServer } from '../../handlers/opcua/test-peers/simulated-server.js'
 import { describeUnless } from '../support/unless.js'
-import { imageTree, imageTrees, opcuaClientTree } from './trees.js'
+import { addUsbBinary, imageTree, imageTrees, opcuaClientTree } from './trees.js'
 
 const built = existsSync(path.join(import.meta.dirname, '../../agent/dist/akri-agent.js'))
 /** A user and group of a handler's container. */
@@ -53,7 +53,8 @@ describeUnless(built ? [] : ['npm run build'], "the tree of the agent's image", 
       .map((entry) => path.relative(app, path.join(entry.parentPath, entry.name)))
     const single = ['LICENSE', 'THIRD-PARTY-NOTICES.txt', 'sbom.cdx.json']
     const ofHandlers = String.raw`node_modules/@akrijs/[\w-]+/(dist/[\w-]+\.js|prebuilds/.*)`
-    const others = new RegExp(String.raw`^(.*package\.json|[\w-]+\.js|${ofHandlers})$`)
+    const ofUsb = String.raw`node_modules/usb/(LICENSE\.md|(dist/)?index\.js)`
+    const others = new RegExp(String.raw`^(.*package\.json|[\w-]+\.js|${ofHandlers}|${ofUsb})$`)
     for (const file of files.filter((file) => !single.includes(file))) expect(file).toMatch(others)
   })
 
@@ -104,6 +105,7 @@ describeUnless(built ? [] : ['npm run build'], "the tree of the agent's image", 
     const program = path.join(app, 'node_modules/@akrijs/sdk/dist/akri-handler.js')
     const names = [
       'udev',
+      'usb',
       'debug-echo',
       'onvif',
       'opcua',
@@ -152,6 +154,31 @@ describeUnless(built ? [] : ['npm run build'], "the tree of the agent's image", 
       handlers.kill()
       await ended
       await Promise.all([simulated, camera, server].map((peer) => peer.close()))
+    }
+  })
+
+  it('lists USB devices with the layer of its platform, and says that it is missing', async () => {
+    const image = path.join(directory, 'with-usb')
+    await imageTrees(image, 'handlers')
+    const simulated = await SimulatedAgent.start({ directory: path.join(directory, 'u') })
+    const program = 'node_modules/@akrijs/sdk/dist/akri-handler.js'
+    const args = [program, '@akrijs/handler-usb', '--directory', simulated.directory]
+    const options = { cwd: path.join(image, 'handlers/app'), env: {}, stdio: 'ignore' } as const
+    const handler = spawn(process.execPath, args, options)
+    const ended = new Promise((resolve) => handler.once('exit', resolve))
+    try {
+      const without = await simulated.discover('usb', { details: '{}' })
+      await expect(without.next()).rejects.toThrow(
+        `no binary for ${process.platform}-${process.arch} can be loaded`,
+      )
+      await addUsbBinary(image, 'handlers')
+      const session = await simulated.discover('usb', { details: '{}' })
+      expect(await session.next()).toBeInstanceOf(Array)
+      await session.close()
+    } finally {
+      handler.kill()
+      await ended
+      await simulated.close()
     }
   })
 

@@ -26,3 +26,11 @@ export async function opcuaClientTree(directory: string): Promise<string> {
   const digests = output.match(/sha256:\w+/g)?.join('') ?? ''
   return `sha256:${createHash('sha256').update(digests).digest('hex')}`
 }
+
+/** Adds the layer with the binary of the USB handler for this machine to the tree of an image. */
+export async function addUsbBinary(directory: string, target: string): Promise<void> {
+  const layer = process.arch === 'arm64' ? 'usb-arm64' : 'usb-amd64'
+  await imageTrees(directory, layer)
+  const to = path.join(directory, target, 'app')
+  await cp(path.join(directory, layer, 'app'), to, { recursive: true })
+}

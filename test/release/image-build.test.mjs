@@ -63,7 +63,11 @@ describeUnless(missing, 'the steps of the Dockerfile', () => {
       files: files.filter((file) => existsSync(path.join(root, file)) && !isIgnored(file, IGNORED)),
       // The steps run with Node.js of this machine.
       imageOf: (_image, stage) => (stage === 'dependencies' ? withPackages : base),
-      args: { NPM_REGISTRY: registry.trim(), npm_config_prefer_offline: 'true' },
+      args: {
+        NPM_REGISTRY: registry.trim(),
+        npm_config_prefer_offline: 'true',
+        TARGETARCH: 'arm64',
+      },
     })
   }, 1_200_000)
   afterAll(() => rmSync(directory, { recursive: true, force: true }))
@@ -85,6 +89,7 @@ describeUnless(missing, 'the steps of the Dockerfile', () => {
       const expected = {
         ...(below === undefined ? {} : contentBelow(path.join(made, below, 'app'))),
         ...contentBelow(path.join(made, target, 'app')),
+        ...(IMAGES[below ?? target].usb ? contentBelow(path.join(made, 'usb-arm64/app')) : {}),
       }
       const found = contentBelow(path.join(stage(target), 'app'))
       expect(Object.keys(found)).toEqual(Object.keys(expected).sort())

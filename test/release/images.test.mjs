@@ -151,10 +151,12 @@ describeUnless(built ? [] : ['npm run build'], 'the trees of all images', () => 
     })
     expect(native.length).toBeGreaterThan(0)
     // A directory that is named by its platform, so that the program takes the right file.
-    for (const [file, platform] of native) expect(file).toContain(`/prebuilds/${platform}/`)
+    for (const [file, platform] of native)
+      expect(file).toMatch(new RegExp(`/(prebuilds/|usb-)${platform}(-gnu)?/`))
     const families = {}
     for (const [file, platform] of native) {
-      const family = file.replace(`/${platform}/`, '/*/')
+      // The directory of a layer is named by the architecture, as builders name it.
+      const family = file.replaceAll(platform, '*').replace(/^usb-(amd64|arm64)/, 'usb-*')
       families[family] = [...(families[family] ?? []), platform].sort()
     }
     for (const found of Object.entries(families)) expect(found).toEqual([found[0], PLATFORMS])
@@ -162,7 +164,7 @@ describeUnless(built ? [] : ['npm run build'], 'the trees of all images', () => 
 
   it.each([
     ['all', ['agent', 'cleanup', 'controller', 'webhook'], HANDLERS],
-    ['agent', ['agent'], ['debug-echo', 'udev']],
+    ['agent', ['agent'], ['debug-echo', 'udev', 'usb']],
     ['controller', ['cleanup', 'controller'], []],
     ['webhook', ['webhook'], HANDLERS],
     ['handlers', [], HANDLERS],

@@ -121,6 +121,7 @@ describe('the tarball', () => {
       '@akrijs/handler-snmp',
       '@akrijs/handler-ssdp',
       '@akrijs/handler-udev',
+      '@akrijs/handler-usb',
       '@akrijs/sdk',
     ])
   })

@@ -1,16 +1,19 @@
-// The program beside the devices, in a USB machine or beside a separate udevd: it runs the built
-// udev handler. Requests are lines of JSON over the named port, or over standard input and output.
+// The program beside the devices, in a USB machine or beside a separate udevd: it runs a built
+// handler. Requests are lines of JSON over the named port, or over standard input and output.
 //   {"id":1,"run":"lsblk","input":"…"}   -> {"id":1,"status":0,"output":"…"}
-//   {"id":2,"watch":{"udevRules":[…]}}   -> {"id":2,"list":[…]} for each list
+//   {"id":2,"watch":{"udevRules":[…]}}   -> {"id":2,"list":[…]} for each list of the udev handler
+//   {"id":2,"watch":{…},"handler":"usb"} the same of another handler
 //   {"id":2,"watch":{…},"alone":true}    the same in a network namespace of its own, as in a Pod
 //   {"id":2,"stop":true}                 -> {"id":2,"ended":true}
 import { execFile, spawn } from 'node:child_process'
 import { createReadStream, openSync, writeSync } from 'node:fs'
 import { createInterface } from 'node:readline'
-import handler from '@akrijs/handler-udev'
+import udev from '@akrijs/handler-udev'
+import usb from '@akrijs/handler-usb'
 import { DiscoveryProperties, messageOf, silentLogger } from '@akrijs/sdk'
 import { openDiscovery } from '@akrijs/sdk/host'
 
+const HANDLERS = { udev, usb }
 const [, , port] = process.argv
 const [input, output] = port === undefined ? [0, 1] : Array(2).fill(openSync(port, 'r+'))
 const watches = new Map()
@@ -21,7 +24,7 @@ const say = (message) => {
   while (rest.length > 0) rest = rest.subarray(writeSync(output, rest))
 }
 
-async function watch(id, details) {
+async function watch({ id, watch: details, handler = 'udev' }) {
   const stop = new AbortController()
   watches.set(id, stop)
   const properties = new DiscoveryProperties()
@@ -32,7 +35,7 @@ async function watch(id, details) {
     log: silentLogger,
   }
   try {
-    for await (const list of openDiscovery(handler, request)) {
+    for await (const list of openDiscovery(HANDLERS[handler], request)) {
       say({ id, list })
     }
     say({ id, ended: true })
@@ -42,19 +45,21 @@ async function watch(id, details) {
 }
 
 /** A second program of this kind, for one discovery. */
-function watchAlone(id, details) {
+function watchAlone({ alone: _, ...request }) {
+  const { id } = request
   const command = ['--net', process.execPath, import.meta.filename]
   const child = spawn('unshare', command, { stdio: ['pipe', 'pipe', 'inherit'] })
   watches.set(id, { abort: () => child.stdin.end() })
   createInterface({ input: child.stdout }).on('line', (line) => {
     if (!JSON.parse(line).ready) say(JSON.parse(line))
   })
-  child.stdin.write(`${JSON.stringify({ id, watch: details })}\n`)
+  child.stdin.write(`${JSON.stringify(request)}\n`)
 }
 
 say({ ready: true })
 for await (const line of createInterface({ input: createReadStream('', { fd: input }) })) {
-  const { id, run, input: text, watch: details, alone, stop } = JSON.parse(line)
+  const request = JSON.parse(line)
+  const { id, run, input: text, alone, stop } = request
   if (run !== undefined) {
     const child = execFile('sh', ['-c', run], { maxBuffer: 1 << 24 }, (error, stdout, stderr) => {
       say({ id, status: error === null ? 0 : (error.code ?? 1), output: stdout + stderr })
@@ -63,7 +68,7 @@ for await (const line of createInterface({ input: createReadStream('', { fd: inp
     child.stdin.on('error', () => child.stdin.destroy())
     child.stdin.end(text)
   }
-  if (details !== undefined) void (alone ? watchAlone : watch)(id, details)
+  if (request.watch !== undefined) void (alone ? watchAlone : watch)(request)
   if (stop) watches.get(id)?.abort()
 }
 process.exit()

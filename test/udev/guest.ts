@@ -9,6 +9,13 @@ export interface UdevRequest {
   readonly groupRecursive?: boolean
 }
 
+interface WatchOptions {
+  /** In a network namespace of its own, as in a Pod. @default false */
+  readonly alone?: boolean
+  /** @default 'udev' */
+  readonly handler?: 'udev' | 'usb'
+}
+
 interface Answer {
   readonly status: number
   readonly output: string
@@ -58,19 +65,13 @@ export class Guest {
     return output
   }
 
-  /**
-   * Opens a discovery of the udev handler in the guest, and waits for its first list.
-   * @param options alone: in a network namespace of its own, as in a Pod
-   */
-  async watch(
-    details: UdevRequest,
-    { alone = false }: { readonly alone?: boolean } = {},
-  ): Promise<DeviceWatch> {
+  /** Opens a discovery of a handler in the guest, and waits for its first list. */
+  async watch(details: UdevRequest | object, options: WatchOptions = {}): Promise<DeviceWatch> {
     if (this.#ended.signal.aborted) throw new GuestError('the guest is gone')
     const id = ++this.#lastId
     const watch = new DeviceWatch(() => this.#send({ id, stop: true }))
     this.#watches.set(id, watch)
-    this.#send({ id, watch: details, alone })
+    this.#send({ id, watch: details, ...options })
     await watch.until('the first list', () => true)
     return watch
   }

@@ -56,6 +56,7 @@ interface HandlerAccessOptions {
 /** Without a rule of the operator. The rules of an operator for a handler replace these. */
 const STANDARD: Readonly<Record<string, Partial<Record<AccessKind, readonly string[]>>>> = {
   udev: { devices: ['/dev/**'], environment: ['UDEV_*', 'USB_RESOURCE_*', 'PCI_RESOURCE_*'] },
+  usb: { devices: ['/dev/bus/usb/**'], environment: ['USB_*'] },
   onvif: { environment: ['ONVIF_*'] },
   opcua: { environment: ['OPCUA_*'] },
   mdns: { environment: ['MDNS_*'] },

@@ -126,7 +126,7 @@ export const agentOptions = {
       'CONTAINER][:PERMISSIONS], by default rwm; can be repeated, or a list with commas',
     variable: 'AKRI_HANDLER_DEVICES',
     item: rule(readDeviceRule, 'write HANDLER=/dev/name or HANDLER=/dev/name:rw'),
-    defaultText: 'udev=/dev/**',
+    defaultText: 'udev=/dev/**, usb=/dev/bus/usb/**',
     chart: 'agent.handlerAccess.devices',
   }),
   handlerAddresses: list({

@@ -15,14 +15,16 @@ const address = z
 
 /** `discoveryDetails` of the ONVIF handler. */
 export const onvifDetails = z.strictObject({
-  ipAddresses: filterList((text) => plainAddress(text.trim())).describe(
+  ipAddresses: filterList(z.string().transform((text) => plainAddress(text.trim()))).describe(
     'A filter by the IPv4 address of the interface that the camera uses.',
   ),
-  macAddresses: filterList(bareHardwareAddress).describe('A filter by MAC address.'),
+  macAddresses: filterList(z.string().transform(bareHardwareAddress)).describe(
+    'A filter by MAC address.',
+  ),
   scopes: filterList().describe(
     'A filter by scope: a camera matches if at least one of its scopes is among the items.',
   ),
-  uuids: filterList(bareUuid).describe('A filter by UUID.'),
+  uuids: filterList(z.string().transform(bareUuid)).describe('A filter by UUID.'),
   discoveryTimeoutSeconds: z
     .number()
     .default(1)

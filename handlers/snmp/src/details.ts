@@ -10,7 +10,7 @@ export const snmpDetails = z.strictObject({
     'Addresses of devices, and ranges such as 10.20.0.10-10.20.0.40.',
   ),
   port: z.int().min(1).max(65_535).default(161).describe('The UDP port of all addresses.'),
-  objectIds: filterList((oid) => oid.replace(/^\./, '')).describe(
+  objectIds: filterList(z.string().transform((oid) => oid.replace(/^\./, ''))).describe(
     'A filter by sysObjectID: an item also stands for all object ids below it.',
   ),
   authProtocol: z

@@ -20,9 +20,9 @@ export const ssdpDetails = z.strictObject({
       'Search targets: types of devices and services. upnp:rootdevice finds each device, ' +
         'ssdp:all its parts too.',
     ),
-  uuids: filterList((text) => text.toLowerCase().replace(/^uuid:/, '')).describe(
-    'A filter by UUID.',
-  ),
+  uuids: filterList(
+    z.string().transform((text) => text.toLowerCase().replace(/^uuid:/, '')),
+  ).describe('A filter by UUID.'),
   interfaces: interfaceNames.describe(
     'Names of the network interfaces to search on. Default: all but the loopback interface and ' +
       'those of container networks.',

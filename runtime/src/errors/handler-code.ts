@@ -21,7 +21,8 @@ const FOLDERS = ['dist', 'lib', 'src', 'build']
 /** These are tested as a part of akri.js. */
 const BUILT_IN = new RegExp(
   [
-    '/handlers/(udev|onvif|opcua|mdns|ssdp|modbus|mqtt|snmp|debug-echo)/(dist|src)/index[.][jt]s$',
+    '/handlers/(udev|usb|onvif|opcua|mdns|ssdp|modbus|mqtt|snmp|debug-echo)' +
+      '/(dist|src)/index[.][jt]s$',
     '/node_modules/@akrijs/handler-',
   ].join('|'),
 )
