@@ -16,12 +16,12 @@ import { readMetafile, root } from './workspaces.mjs'
  * @property {string} name
  * @property {readonly string[]} programs the folders of their packages
  * @property {'all' | 'inAgent'} [handlers] @default none
- * @property {boolean} [usb] whether it has the npm package usb, for the USB handler. @default false
+ * @property {boolean} [usb] whether it has the binary of the USB handler. @default false
  */
 
 /**
  * The images, by the target of deploy/images/agent.Dockerfile. The webhook checks the details of
- * all handlers, so its image has them too, without the package that lists USB devices.
+ * all handlers, so its image has them too, without the binary of the USB handler.
  * @type {Readonly<Record<string, Image>>}
  */
 export const IMAGES = {
@@ -68,7 +68,10 @@ export function imageContents(image = 'all') {
     name,
     programs: programs.map((folder) => content(folder, PROGRAMS[folder])),
     packages: handlers === undefined ? [] : handlerPackages(handlers === 'inAgent'),
-    npmPackages: usb ? ['usb', ...Object.values(USB_BINARIES)] : [],
+    npmPackages: [
+      ...(handlers === undefined ? [] : ['usb']),
+      ...(usb ? Object.values(USB_BINARIES) : []),
+    ],
   }
 }
 

@@ -3,7 +3,8 @@
 // DIRECTORY/TARGET/app has the programs and, in its node_modules, the handlers and the SDK that
 // they share, and nothing else. Of a target with the client of node-opcua it has the further layer
 // alone: the client, and the bill of materials of the image with it; usb-ARCHITECTURE is the layer
-// with the binary of the USB handler. The same sources give the same bytes, modes and times. Prints the number of files of each tree, their size and a digest.
+// with the binary of the USB handler. The same sources give the same bytes, modes and times. Prints
+// the number of files of each tree, their size and a digest.
 import { createHash } from 'node:crypto'
 import {
   chmodSync,

@@ -183,8 +183,8 @@ export function npmRef(name, version) {
 }
 
 /**
- * A package of package-lock.json. One for another platform than this is not installed: then the text
- * of its licence is in scripts/shipped/licenses.
+ * A package of package-lock.json. One for another platform is not installed: then the text of its
+ * licence is in scripts/shipped/licenses.
  * @returns {Part} @throws ShippedError if its licence has no text
  */
 export function lockedPart(name) {

@@ -55,7 +55,12 @@ export function imageBill(image, programs, packages, added = []) {
   return bill({
     subject,
     components: [
-      ...new Map(components.map((component) => [component['bom-ref'], component])).values(),
+      ...new Map(
+        components
+          // A package that npm installs beside ours can be a part of the image.
+          .filter((component) => !parts.some(({ ref }) => ref === component['bom-ref']))
+          .map((component) => [component['bom-ref'], component]),
+      ).values(),
       {
         type: 'container',
         'bom-ref': baseRef,
