@@ -45,6 +45,7 @@ COPY scripts/package.json scripts/
 COPY sdk/package.json sdk/
 COPY standalone/package.json standalone/
 COPY test/package.json test/
+COPY ui/package.json ui/
 COPY webhook/package.json webhook/
 # No package runs a script. `npm ci` would want the binaries of every platform in the lock file, which
 # a registry can lack: installed.mjs checks below that all is as the lock file says. npm installs the

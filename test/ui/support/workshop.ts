@@ -53,7 +53,7 @@ export function workshop(): MemorySource {
     source.put(handlerKey(name), {
       kind: 'handler',
       name,
-      package: `@akrijs/handler-${folder} 0.1.0`,
+      package: `@akrijs/handler-${folder} 2.4.0`,
       place: 'in the agent',
       isConnected: true,
     })
