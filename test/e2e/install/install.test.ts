@@ -299,12 +299,12 @@ describeUnless(lacks, 'an installation from deploy/manifests', () => {
       for (const node of NODES)
         expect(users).toContainEqual([node, `${world.namespace}/on-${node}`])
     })
-    await world.apply(podYaml('waits', { 'akri.sh/akri-debug-echo': 3 }))
+    await world.apply(podYaml('waits', { 'akri.sh/akri-debug-echo': 9 }))
     await eventually(async () => {
       const lines = await show('explain', 'pod', 'waits')
       expect(lines[0]).toMatch(/ Pending on no node yet: Unschedulable: .*Insufficient akri\.sh/)
       expect(lines.at(-1)).toMatch(
-        /ask for at most \d: no node offers 3 of akri\.sh\/akri-debug-echo$/,
+        /ask for at most \d: no node offers 9 of akri\.sh\/akri-debug-echo$/,
       )
     })
     const lines = await show('explain', 'configuration', 'akri-debug-echo')
