@@ -39,8 +39,8 @@ describe('the default that a table of options shows', () => {
   }
 
   it.each(shown)('$program: $name can be $text', ({ name, spec, text }) => {
-    // The rule that holds without a rule.
-    const value = name === 'handlerDevices' ? [text] : spec.default
+    // The rules that hold without a rule.
+    const value = name === 'handlerDevices' ? text.split(', ') : spec.default
     const [option] = commanderOptions({ [name]: spec })
     expect(read(name, spec, option?.long ?? '', text)).toEqual(value)
     if (spec.variable === undefined) return
