@@ -1,15 +1,23 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
-import type { UsbDevice } from 'usb/index.js'
 
 /** The properties of a device, from the process of the library. */
 export type UsbProperties = Readonly<ReturnType<typeof propertiesOf>>
 
-type Numbers = 'vendorId' | 'productId' | 'deviceClass' | 'address' | 'ports' | 'bus' | 'speed'
 type Texts = 'manufacturerName' | 'productName' | 'serialNumber'
 
-/** What is used of a device of the library. The getters of the rest can open it, and throw. */
-export type LibraryDevice = Pick<UsbDevice, Numbers | Texts> & {
+/**
+ * What is used of a device of the library. The getters of the rest can open it, and throw. Our
+ * declarations name no type of the library: its own need further declarations.
+ */
+export interface LibraryDevice extends Readonly<Record<Texts, string | null>> {
+  readonly vendorId: number
+  readonly productId: number
+  readonly deviceClass: number
+  readonly bus: string
+  readonly address: number
+  readonly ports: readonly number[]
+  readonly speed?: 'low' | 'full' | 'high' | 'super' | 'superPlus'
   readonly configuration: {
     readonly interfaces: readonly { readonly alternate: { readonly interfaceClass: number } }[]
   }
