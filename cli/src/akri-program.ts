@@ -1,4 +1,4 @@
-import { InvalidOptionError } from '@akrijs/runtime'
+import { InvalidOptionError, systemClock } from '@akrijs/runtime'
 import {
   type OptionSchema,
   type ProcessContext,
@@ -12,6 +12,7 @@ import type { SourceOptions } from './command-options.js'
 import { COMMANDS, PROGRAM_TEXT, SHELLS } from './command-texts.js'
 import { describe } from './commands/describe.js'
 import { discover } from './commands/discover.js'
+import { doctor } from './commands/doctor.js'
 import { events } from './commands/events.js'
 import { explain } from './commands/explain.js'
 import { get } from './commands/get.js'
@@ -71,6 +72,15 @@ const commands: readonly ProgramCommand[] = [
     run: (options, context) =>
       context.mayBlock(async () =>
         explain(context.args[0] ?? '', context.args[1] ?? '', await openCluster(options, context)),
+      ),
+  }),
+  command('doctor', {
+    ...COMMANDS.doctor,
+    run: (options, context) =>
+      context.mayBlock(async () =>
+        doctor(options, await openCluster({ ...options, namespace: undefined }, context), () =>
+          systemClock.wallMs(),
+        ),
       ),
   }),
   command('migrate', {

@@ -158,6 +158,17 @@ export const eventsOptions = sourceOptions
 
 export const explainOptions = { ...clusterOptions, ...outputOptions }
 
+const { namespace: _namespace, ...wholeCluster } = clusterOptions
+export const doctorOptions = {
+  ...wholeCluster,
+  bundle: text({
+    argument: '<file>',
+    meaning: 'write what a report of a bug needs into a new file, without secrets',
+  }),
+  ...outputOptions,
+}
+export type DoctorOptions = OptionsOf<typeof doctorOptions>
+
 export const migrateOptions = {
   kubeconfig: kubeconfigOption,
   write: toggle({ meaning: 'write the changes of the plan; without it nothing is written' }),

@@ -4,6 +4,7 @@ import {
   completionOptions,
   describeOptions,
   discoverOptions,
+  doctorOptions,
   eventsOptions,
   explainOptions,
   getOptions,
@@ -83,6 +84,11 @@ export const COMMANDS = {
     options: explainOptions,
     arguments: { '<kind>': 'configuration or pod', '<name>': 'the name of the object' },
     words: ['configuration', 'pod'],
+  },
+  doctor: {
+    description: 'examine akri.js in a cluster, and say what to do about each problem',
+    options: doctorOptions,
+    words: [],
   },
   migrate: {
     description: 'change a cluster between Akri 0.13 and akri.js',

@@ -9,6 +9,9 @@ export class NoSuchObjectError extends defineError('AKRI_ERR_NO_SUCH_OBJECT', 't
 /** The cluster has no custom resources of akri.js. */
 export class NotInstalledError extends defineError('AKRI_ERR_NOT_INSTALLED', 'terminal') {}
 
+/** `akri doctor` found a problem. Standard output has each, with what to do. */
+export class ClusterProblemsError extends defineError('AKRI_ERR_CLUSTER_PROBLEMS', 'terminal') {}
+
 /** The handler of `akri discover` has given no list within the limit. */
 export class NoListError extends defineError('AKRI_ERR_NO_LIST', 'terminal') {}
 

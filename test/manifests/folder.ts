@@ -1,11 +1,15 @@
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
-import { load } from 'js-yaml'
+import { load, loadAll } from 'js-yaml'
 
 export const MANIFESTS = path.join(import.meta.dirname, '../../deploy/manifests')
 
 /** The object of a file there. */
 export const read = <T>(file: string) => load(readFileSync(path.join(MANIFESTS, file), 'utf8')) as T
+
+/** The objects of a file there. */
+export const readAll = <T>(file: string) =>
+  loadAll(readFileSync(path.join(MANIFESTS, file), 'utf8')) as T[]
 
 export interface Container {
   readonly image: string

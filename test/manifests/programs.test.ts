@@ -3,11 +3,12 @@ import path from 'node:path'
 import { commanderOptions } from '@akrijs/runtime/program'
 import { expect, it } from 'vitest'
 import { agentOptions } from '../../agent/src/program/agent-options.js'
+import { RIGHTS } from '../../cli/src/doctor/program-rights.js'
 import builtIn from '../../handlers/built-in.json' with { type: 'json' }
 import { webhookOptions } from '../../webhook/src/program/webhook-options.js'
 import { REVIEWED_RULES } from '../../webhook/src/webhook-registration.js'
 import type { PatchOperation } from '../helm/kustomize.js'
-import { MANIFESTS, read, type Workload } from './folder.js'
+import { MANIFESTS, read, readAll, type Workload } from './folder.js'
 
 // The manifests must match the programs, and each other.
 
@@ -149,4 +150,26 @@ it('the webhook registers the Service of its Pods, and gives both the names that
   expect(JSON.stringify(read('webhook/role.yaml'))).toContain(
     JSON.stringify([ofWebhook.get('AKRI_CERTIFICATE_SECRET')]),
   )
+})
+
+it('akri doctor asks for the rights that the roles of the programs give', () => {
+  interface Role {
+    readonly metadata: { readonly namespace?: string }
+    readonly rules: readonly object[]
+  }
+  const rulesIn = (file: string) =>
+    readAll<Role>(file).flatMap(({ metadata: { namespace }, rules }) =>
+      rules.map((rule) => (namespace === undefined ? rule : { ...rule, namespace })),
+    )
+  const rules = (program: keyof typeof RIGHTS) =>
+    RIGHTS[program].map((rule) =>
+      rule.namespace === 'own' ? { ...rule, namespace: 'akri' } : rule,
+    )
+  expect(rules('akri-agent')).toEqual(rulesIn('agent/cluster-role.yaml'))
+  expect(rules('akri-controller')).toEqual([
+    ...rulesIn('controller/cluster-role.yaml'),
+    ...rulesIn('controller/role.yaml'),
+  ])
+  // What it needs for its certificate depends on who issues that.
+  expect(rules('akri-webhook')).toEqual(rulesIn('webhook/cluster-role.yaml').slice(0, 2))
 })

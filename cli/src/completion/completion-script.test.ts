@@ -49,7 +49,7 @@ describe('the completion of bash', () => {
   it.each([
     [
       ['akri', 'd'],
-      ['discover', 'describe'],
+      ['discover', 'describe', 'doctor'],
     ],
     [
       ['akri', ''],

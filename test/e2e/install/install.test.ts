@@ -314,6 +314,13 @@ describeUnless(lacks, 'an installation from deploy/manifests', () => {
     await world.remove('Pod', 'waits')
   })
 
+  it('R93 leaves akri doctor no problem to find', async () => {
+    await rolledOut('deployment/akri-controller-deployment')
+    const { stdout } = await akri('doctor')
+    const states = stdout.split('\n').map((line) => line.split(' ')[0])
+    expect(new Set(states), stdout).toEqual(new Set(['STATE', 'ok', '']))
+  })
+
   it('R93 R102 comes with a controller of two replicas with the rights it needs', async () => {
     await rolledOut('deployment/akri-controller-deployment')
     const container = { name: 'b', image: access.shellImage, command: ['/bin/sleep', '100000'] }
