@@ -89,6 +89,7 @@ async function start(
 
 /** Control sequences: clear the screen, name the window, report the terminal, turn red, ring. */
 const HOSTILE = '\u001b[2J\u001b]0;owned\u0007\u001b[c\u009b31m\u001b[31m\u0007\r\u000b'
+const END_KEY = '\u001b[F'
 const BROKER =
   `printf '%s\\n' '${HOSTILE}broker speaks'; ` +
   `printf '${'\\033[2Jreported'}' > "$AKRI_BROKER_INFO_DIRECTORY/value"; exec sleep 1000`
@@ -138,7 +139,9 @@ describeUnless(missing, 'the live view of akri run in a terminal', () => {
     await untilShown(/^lab {2}2 devices {2}what is in the laboratory/m)
     await untilShown(/^ {2}lab-8120fe {2}● {2}foo0 {2}broker \d+/m)
     await untilShown(/^ {2}lab-a19705 {2}● {2}foo1 {2}broker \d+/m)
-    expect(terminal.screen.lines[0]).toBe('akri  2 instances, handlers debugEcho; Ctrl-C ends it')
+    expect(terminal.screen.lines[0]).toBe(
+      'akri  2 instances, handlers debugEcho; keys: ↓ list, / filter, l log, q end',
+    )
     expect(terminal.screen.lines[1]).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/\?token=[\w-]{43}$/)
     // What a handler prints is a line of the log, within the picture.
     process.kill(agent(), 'SIGURG')
@@ -206,16 +209,30 @@ describeUnless(missing, 'the live view of akri run in a terminal', () => {
     expect(await terminal.ended).toBe(0)
   })
 
-  it('recovers from typed text, and from Ctrl-Z', async () => {
+  it('lists, filters and opens devices by keys, shows the log, and ends by q', async () => {
+    await start({ columns: 60, rows: 12 }, [], 'foo0', 'foo1')
+    await untilShown(/broker \d+.*broker \d+/s)
+    terminal.type('/foo1\r')
+    await untilShown(/^devices {2}\/foo1\n▸ {3}lab-a19705 {2}● {2}foo1 {2}broker \d+/)
+    terminal.type('\r')
+    await untilShown(/^instance lab-a19705\nName: +lab-a19705/)
+    terminal.type(END_KEY)
+    await untilShown(/^REPORTED +CONTENT\nvalue +.*reported.*Broker: +running \d+/ms)
+    terminal.type('l')
+    await untilShown(/^log\n.*broker speaks/s)
+    expect(terminal.screen.overflow).toBe(0)
+    expect(terminal.screen.strange).toEqual([])
+    terminal.type('q')
+    expect(await terminal.ended).toBe(0)
+    expectTerminalBack()
+  })
+
+  it('recovers from Ctrl-Z', async () => {
     await start({ columns: 80, rows: 24 }, [], 'foo0')
     await untilShown(/broker \d+/)
-    terminal.type('who is there?\n\n')
-    // The view can be drawn over it before the screen is looked at.
-    await until(() => expect(terminal.raw).toContain('who is there'))
-    await writeFile(availability(), 'OFFLINE')
-    await untilShown(/^akri {2}0 instances.*\nhttp.*\n\nlab {2}0 devices/)
     terminal.type('\u001a')
     await until(() => expectTerminalStopped())
+    await writeFile(availability(), 'OFFLINE')
     process.kill(agent(), 'SIGCONT')
     await untilShown(/^akri {2}0 instances.*\nhttp.*\n\nlab {2}0 devices/)
     await interrupt()
@@ -225,7 +242,7 @@ describeUnless(missing, 'the live view of akri run in a terminal', () => {
     // This terminal does not know its size: the view assumes 80 columns.
     await start({ columns: 0, rows: 0 }, [], 'foo0')
     await untilShown(
-      /^akri {2}1 instances, handlers debugEcho; Ctrl-C ends it\nhttp\S+\n\nlab.*broker \d+/s,
+      /^akri {2}1 instances, handlers debugEcho; keys: .* q end\nhttp\S+\n\nlab.*broker \d+/s,
     )
     expect(terminal.screen.overflow).toBe(0)
     // Bold.

@@ -16,12 +16,13 @@ export async function describe(
   name: string,
   source: ObjectSource,
 ): Promise<void> {
-  const lines = await linesOf(kindText, name, source)
+  const lines = await descriptionOf(kindText, name, source)
   if (lines === undefined) throw new NoSuchObjectError(`there is no ${kindText} ${name}`)
   process.stdout.write(`${lines.map(printable).join('\n')}\n`)
 }
 
-async function linesOf(
+/** @returns undefined if there is no such object */
+export async function descriptionOf(
   kindText: string,
   name: string,
   source: ObjectSource,

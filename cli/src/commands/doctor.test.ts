@@ -154,7 +154,7 @@ describe('akri doctor', () => {
     [
       'custom resources of Akri 0.13',
       () => putResources('configurations', 'instances'),
-      'problem +custom resources +configurations/status, instances/status of akri.sh/v0 are missing',
+      'problem +custom resources +configurations/status, instances/status of .* are missing',
       'update the custom resources',
     ],
     [

@@ -32,6 +32,7 @@ import type { RunOptions } from '../command-options.js'
 import { serveControl } from '../control/control-server.js'
 import { findHandler } from '../handler-source.js'
 import { nodeNameOfHost } from '../node-name.js'
+import { AgentObjects } from '../objects/agent-objects.js'
 import { endOnOutputError } from '../output-errors.js'
 import {
   controlSocketIn,
@@ -41,11 +42,12 @@ import {
   writeSocketsLink,
 } from '../places.js'
 import { StandaloneSource } from '../ui/standalone-source.js'
-import { drawAgent } from '../view/agent-picture.js'
 import { hasColors, isCapable, withColoredLevel } from '../view/colors.js'
 import { logDevices } from '../view/device-log.js'
+import { LiveScreen } from '../view/live-screen.js'
 import { peopleLogger } from '../view/people-log.js'
 import { RunOutput } from '../view/run-output.js'
+import { descriptionOf } from './describe.js'
 
 /** The files of the page, beside the program. */
 const PAGE = new URL('./page/', import.meta.url)
@@ -172,7 +174,16 @@ async function runAgent(
     print(process.stdout, `akri: open the page with the devices: ${page.address}\n`)
 
   const address = page?.address ?? ''
-  output.open((lines, size) => drawAgent({ standalone, brokers, address, lines, ...size }))
+  const objects = new AgentObjects(controlSocketIn(sockets))
+  output.open(
+    new LiveScreen({
+      picture: { standalone, brokers, address, lines: output.lines },
+      describe: async ({ kind, name }) =>
+        (await descriptionOf(kind, name, objects)) ?? [`there is no ${kind} ${name} any more`],
+      redraw,
+      end: stop,
+    }),
+  )
   closer.add(() => output.close())
   standalone.cluster.instances.onChange(redraw, signal)
   standalone.cluster.configurations.onChange(redraw, signal)

@@ -12,6 +12,7 @@ import { keyOf } from '@akrijs/kube'
 import { firstLine, maskUrls, printable } from '@akrijs/runtime'
 import type { BrokerSet, BrokerState, StandaloneAgent } from '@akrijs/standalone'
 import stringWidth from 'string-width'
+import type { ListedObject } from './screen.js'
 import { shorten } from './table.js'
 
 export interface PictureInput {
@@ -23,6 +24,8 @@ export interface PictureInput {
   readonly lines: readonly string[]
   readonly columns: number
   readonly rows: number
+  /** Whether keys do something. @default false */
+  readonly hasKeys?: boolean
 }
 
 /** The annotation of Kubernetes with the purpose of a Configuration. */
@@ -43,18 +46,19 @@ const styled =
     least,
     style: (shown) => `\u001b[${on}m${shown}\u001b[${off}m`,
   })
-const bold = styled(1, 22)
-const dim = styled(2, 22)
+export const bold = styled(1, 22)
+export const dim = styled(2, 22)
 const red = styled(31, 39)
 const green = styled(32, 39)
 
 /** The state of the agent as lines that fit the terminal. */
 export function drawAgent(input: PictureInput): string[] {
-  const { standalone, address, lines, columns, rows } = input
+  const { standalone, address, lines, columns, rows, hasKeys = false } = input
   const { cluster, handlers } = standalone
+  const keys = hasKeys ? 'keys: ↓ list, / filter, l log, q end' : 'Ctrl-C ends it'
   const about =
     `${cluster.instances.list().length} instances, handlers ` +
-    `${handlers.map(({ name }) => name).join(', ') || 'none'}; Ctrl-C ends it`
+    `${handlers.map(({ name }) => name).join(', ') || 'none'}; ${keys}`
   // A part of an address opens nothing.
   const page = address === '' ? [] : [row(columns, dim(address, stringWidth(address)))]
   const head = [row(columns, bold('akri'), dim(about)), ...page.filter((each) => each !== ''), '']
@@ -127,8 +131,45 @@ function drawDevices(input: PictureInput, room: number): string[] {
   return [...lines, row(input.columns, dim(more))]
 }
 
+/** An object of the list, with its row. */
+export interface ListRow extends ListedObject {
+  readonly draw: (columns: number) => string
+}
+
+/** Each Configuration and Instance whose texts have all words, in the order of the picture. */
+export function listRows(input: Omit<PictureInput, 'columns' | 'rows'>, filter: string): ListRow[] {
+  const words = filter.toLowerCase().split(/\s+/)
+  const hasWords = (...texts: readonly string[]) => {
+    const text = texts.join('\n').toLowerCase()
+    return words.every((word) => text.includes(word))
+  }
+  return blocksOf(input).flatMap(({ configuration, failure, owned }): ListRow[] => {
+    const { name, annotations } = configuration.metadata
+    const isShown = hasWords(name, failure ?? '', annotations?.[DESCRIPTION] ?? '')
+    const instances = owned.filter(({ metadata, spec, status }) =>
+      hasWords(
+        metadata.name,
+        ...Object.values(spec.brokerProperties).map(maskUrls),
+        ...Object.values(status?.brokerInfo ?? {}),
+      ),
+    )
+    const draw = (columns: number) => headline(configuration, failure, columns)
+    return [
+      ...(isShown ? [{ kind: 'configuration', name, draw } as const] : []),
+      ...instances.map((instance) => ({
+        kind: 'instance' as const,
+        name: instance.metadata.name,
+        draw: (columns: number) => instanceRows(instance, { ...input, columns })[0] ?? '',
+      })),
+    ]
+  })
+}
+
 /** What works comes first, then what fails or starts, then what has no devices. */
-function blocksOf({ standalone: { cluster }, brokers }: PictureInput): Block[] {
+function blocksOf({
+  standalone: { cluster },
+  brokers,
+}: Pick<PictureInput, 'standalone' | 'brokers'>): Block[] {
   const isUsed = (instance: Instance) => brokers.state(keyOf(instance))?.phase === 'running'
   const isStuck = (instance: Instance) => cannotRun(brokers.state(keyOf(instance)))
   const usedFirst = (a: Instance, b: Instance) => Number(isUsed(b)) - Number(isUsed(a))
@@ -237,7 +278,7 @@ function wholeParts(message: string, room: number): string {
 }
 
 /** The parts side by side, as far as they fit. */
-function row(columns: number, ...parts: readonly Part[]): string {
+export function row(columns: number, ...parts: readonly Part[]): string {
   const shown: string[] = []
   let left = columns - 1
   for (const { text, least, style } of parts) {
@@ -250,7 +291,10 @@ function row(columns: number, ...parts: readonly Part[]): string {
 }
 
 /** @returns the row; two more if reports do not fit: the device, and its reports */
-function instanceRows(instance: Instance, { brokers, columns }: PictureInput): string[] {
+function instanceRows(
+  instance: Instance,
+  { brokers, columns }: Pick<PictureInput, 'brokers' | 'columns'>,
+): string[] {
   const slots = Object.values(instance.spec.deviceUsage)
   const dots =
     slots.length <= 10

@@ -1,14 +1,20 @@
-import type { WriteStream } from 'node:tty'
+import type { ReadStream, WriteStream } from 'node:tty'
+import { type PressedKey, TerminalKeys } from './terminal-keys.js'
 
 /** The part of a terminal that is used. */
 type Terminal = Pick<WriteStream, 'columns' | 'rows' | 'on' | 'off'>
 
 interface LiveViewOptions {
   readonly terminal: Terminal
+  readonly keyboard: ReadStream
   /** Writes to the terminal. */
   write(text: string): void
   /** The present picture, as lines that fit. */
-  draw(size: { readonly columns: number; readonly rows: number }): readonly string[]
+  draw(
+    size: { readonly columns: number; readonly rows: number },
+    hasKeys: boolean,
+  ): readonly string[]
+  onKey(key: PressedKey): void
 }
 
 // Private modes of xterm, which other terminals share: the alternate screen, no cursor, no line
@@ -34,6 +40,7 @@ const ROWS = 24
  */
 export class LiveView {
   readonly #options: LiveViewOptions
+  readonly #keys: TerminalKeys
   readonly #redraw = () => this.redraw()
   readonly #close = () => this.close()
   /** Ctrl-Z: the shell has the terminal until SIGCONT. */
@@ -42,8 +49,10 @@ export class LiveView {
     process.kill(process.pid, 'SIGSTOP')
   }
   readonly #resume = () => {
-    if (this.#entered) this.#paint()
-    else this.#enter()
+    if (!this.#entered) return this.#enter()
+    // It may be in the foreground now.
+    this.#keys.open()
+    this.#paint()
   }
   #due: NodeJS.Timeout | undefined
   #entered = false
@@ -51,6 +60,7 @@ export class LiveView {
 
   constructor(options: LiveViewOptions) {
     this.#options = options
+    this.#keys = new TerminalKeys(options.keyboard, (key) => options.onKey(key))
     options.terminal.on('resize', this.#redraw)
     // Without this, the terminal would stay on the alternate screen after any end but SIGKILL.
     process.on('exit', this.#close)
@@ -83,12 +93,14 @@ export class LiveView {
   #enter(): void {
     this.#entered = true
     this.#options.write(ENTER)
+    this.#keys.open()
     this.#paint()
   }
 
   #leave(): void {
     if (!this.#entered) return
     this.#entered = false
+    this.#keys.close()
     this.#options.write(LEAVE)
   }
 
@@ -97,7 +109,7 @@ export class LiveView {
     const { terminal, write, draw } = this.#options
     // A terminal that does not know its size reports 0.
     const [columns, rows] = [terminal.columns || COLUMNS, terminal.rows || ROWS]
-    const lines = draw({ columns, rows }).slice(0, rows)
+    const lines = draw({ columns, rows }, this.#keys.isOpen).slice(0, rows)
     const picture = lines.map((line) => line + ERASE_LINE_END).join('\r\n')
     // The cursor stays at the top, where a typed line feed does not scroll the picture.
     write(BEGIN_FRAME + HOME + picture + ERASE_BELOW + HOME + END_FRAME)

@@ -1,9 +1,10 @@
 import { print } from '@akrijs/runtime/program'
 import { withoutColors } from './colors.js'
+import type { LiveScreen } from './live-screen.js'
 import { LiveView } from './live-view.js'
 
 /** How many lines are kept for the live view. */
-const KEPT_LINES = 50
+const KEPT_LINES = 1000
 
 /** The output of `akri run`: lines, or a live view that also shows the last lines. */
 export class RunOutput {
@@ -24,19 +25,23 @@ export class RunOutput {
     this.redraw()
   }
 
+  /** The last lines, the oldest first. */
+  get lines(): readonly string[] {
+    return this.#lines
+  }
+
   /** Starts the live view, if there is one. */
-  open(
-    draw: (
-      lines: readonly string[],
-      size: { readonly columns: number; readonly rows: number },
-    ) => readonly string[],
-  ): void {
+  open(screen: LiveScreen): void {
     if (!this.#isLive) return
-    const lines = this.#lines
     this.#view = new LiveView({
       terminal: process.stdout,
+      keyboard: process.stdin,
       write: (text) => print(process.stdout, text),
-      draw: (size) => (this.#isColored ? draw(lines, size) : withoutColors(draw(lines, size))),
+      draw: (size, hasKeys) => {
+        const picture = screen.draw(size, hasKeys)
+        return this.#isColored ? picture : withoutColors(picture)
+      },
+      onKey: (key) => screen.press(key),
     })
   }
 

@@ -62,3 +62,21 @@ export function shorten(text: string, width: number): string {
   }
   return `${short}…`
 }
+
+/** The rows of a text in a width in columns. A row ends within a word. */
+export function wrap(text: string, width: number): string[] {
+  const rows: string[] = []
+  let row = ''
+  let left = width
+  for (const { segment } of GRAPHEMES.segment(text)) {
+    const columns = stringWidth(segment)
+    if (columns > left && row !== '') {
+      rows.push(row)
+      row = ''
+      left = width
+    }
+    row += segment
+    left -= columns
+  }
+  return [...rows, row]
+}
