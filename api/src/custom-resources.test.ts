@@ -53,7 +53,7 @@ it.each([
 )
 
 it.each([
-  ['configurations.yaml', 'Capacity Devices Slots Free Ready Reason Age'],
+  ['configurations.yaml', 'Handler Capacity Devices Slots Free Ready Reason Age'],
   ['instances.yaml', 'Config Shared Nodes Capacity Problem Reason Since Age'],
 ])('R59 the columns of %s are %s, each of a field', (file, names) => {
   const columns = versionOf(file).additionalPrinterColumns

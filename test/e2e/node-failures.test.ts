@@ -81,11 +81,14 @@ describeUnless(missingHere(), 'a node', () => {
     await world.running('p', 'q')
     expect(await uids()).toEqual(before)
     expect(await world.holders()).toEqual([`C:0:${NODE_1}`, `C:0:${NODE_2}`])
-    await eventually(async () =>
-      expect(await kubectl('-n', world.namespace, 'get', 'akric', 'cam')).toMatch(
-        /^NAME +CAPACITY +DEVICES +SLOTS +FREE +READY +REASON +AGE *\ncam +2 +1 +2 +0 +True +All/,
-      ),
-    )
+    await eventually(async () => {
+      const table = await kubectl('-n', world.namespace, 'get', 'akric', 'cam')
+      const [header, row] = table.split('\n')
+      expect(header).toMatch(
+        /^NAME +HANDLER +CAPACITY +DEVICES +SLOTS +FREE +READY +REASON +AGE *$/,
+      )
+      expect(row).toMatch(/^cam +debugEcho +2 +1 +2 +0 +True +All/)
+    })
     const [{ metadata } = expect.fail('no Instance')] = await world.instances()
     await eventually(async () =>
       expect(await usedSlots(`${world.namespace}/${metadata.name}`)).toMatch(
