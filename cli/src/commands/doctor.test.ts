@@ -55,6 +55,7 @@ beforeEach(() => {
   }
   putPod('akri-controller', 'node-a', 'True')
   putPod('akri-webhook', 'node-a', 'True')
+  putPod('akri-webhook', 'evicted', 'False', { phase: 'Failed' })
 })
 
 afterEach(async () => {

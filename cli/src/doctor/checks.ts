@@ -78,7 +78,8 @@ async function customResources(cluster: ExaminedCluster): Promise<Finding[]> {
 async function programs(cluster: ExaminedCluster): Promise<Finding[]> {
   const pods = await cluster.programs()
   return PROGRAMS.flatMap((program): Finding[] => {
-    const own = pods.filter((pod) => pod.program === program)
+    // A Pod that was evicted stays until the garbage collector comes.
+    const own = pods.filter((pod) => pod.program === program && pod.phase !== 'Failed')
     const broken = own.filter(({ isReady }) => !isReady)
     const [first] = broken
     const text = `${program}: ${own.length - broken.length} of ${own.length} Pods are ready`
@@ -91,7 +92,13 @@ async function programs(cluster: ExaminedCluster): Promise<Finding[]> {
     if (own.length > 0) return [{ level: 'ok', text }]
     return program === 'akri-webhook'
       ? [{ level: 'ok', text: `${program}: not installed (optional)` }]
-      : [{ level: 'problem', text: `${program}: no Pod`, remedy: `${INSTALL}; else see below` }]
+      : [
+          {
+            level: 'problem',
+            text: `${program}: no Pod`,
+            remedy: `${INSTALL}, or see why its workload has no Pods`,
+          },
+        ]
   })
 }
 
