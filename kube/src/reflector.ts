@@ -22,6 +22,8 @@ export interface ReflectorOptions<T extends ApiObject> extends ListWatchOptions,
    * @default one part: the objects of `query`
    */
   readonly parts?: readonly ReflectedPart<T>[]
+  /** Hears of each answer of the server, after failures too. */
+  onContact?(): void
 }
 
 export interface ReflectedPart<T> {
@@ -143,6 +145,7 @@ export class Reflector<T extends ApiObject> {
     const notOlderThan = () => (listsNewest ? undefined : part.notOlderThan)
     const onContact = () => {
       this.#lastContact = options.clock.monotonicMs()
+      options.onContact?.()
     }
     let isListed = false
     for await (const event of listWatch(options, signal, notOlderThan, onContact)) {

@@ -8,7 +8,7 @@ import {
   stateText,
 } from '@akrijs/api'
 import { firstLine, valueAt } from '@akrijs/runtime'
-import type { HandlerView } from './handlers.js'
+import { type HandlerView, handlerState } from './handlers.js'
 
 /** A column of the table of a kind. */
 export interface Column<Item> {
@@ -73,14 +73,7 @@ export const HANDLER_COLUMNS: readonly Column<HandlerView>[] = [
     title: 'NODES',
     cell: ({ nodes }) => `${nodes.filter(({ connected }) => connected).length}/${nodes.length}`,
   },
-  {
-    title: 'STATUS',
-    cell: ({ nodes }) => {
-      const failed = nodes.find(({ connected }) => !connected)
-      if (failed !== undefined) return `${failed.node}: ${firstLine(failed.message)}`
-      return nodes.length === 0 ? 'no agent has reported it yet' : 'Connected'
-    },
-  },
+  { title: 'STATUS', cell: handlerState },
   {
     title: 'ENDPOINTS',
     wide: true,

@@ -1,5 +1,6 @@
 import type { Configuration, NodeReport } from '@akrijs/api'
 import { keyOf } from '@akrijs/kube'
+import { firstLine } from '@akrijs/runtime'
 
 /** A handler that Configurations name, as the nodes report it. */
 export interface HandlerView {
@@ -37,6 +38,13 @@ export function handlersOf(
       configurations: ofHandler,
       nodes: reports.flatMap((report) => onNode(report, ofHandler) ?? []),
     }))
+}
+
+/** The first node where the handler is not connected, and why; else that it is connected. */
+export function handlerState({ nodes }: HandlerView): string {
+  const failed = nodes.find(({ connected }) => !connected)
+  if (failed !== undefined) return `${failed.node}: ${firstLine(failed.message)}`
+  return nodes.length === 0 ? 'no agent has reported it yet' : 'Connected'
 }
 
 /** @returns undefined if no Configuration of the handler is reported there */
