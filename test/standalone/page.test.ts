@@ -66,7 +66,7 @@ describe('the page of akri run', () => {
     const cookie = await cookieOf(address)
     const { port } = new URL(address)
     for (const path of ['/', '/page.js', '/api/watch', '/?token=wrong']) {
-      expect(await noticeAt(visit(address, path))).toMatch(/akri run prints that address/)
+      expect(await noticeAt(visit(address, path))).toMatch(/akri prints that address/)
       const host = `evil.example:${port}`
       expect(await noticeAt(visit(address, path, { cookie, host }))).toMatch(/Open this page at/)
       const origin = 'http://evil.example'

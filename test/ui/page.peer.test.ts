@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { silentLogger, systemClock } from '@akrijs/runtime'
-import { serveUi, type UiServer } from '@akrijs/ui'
+import { serveUi, type UiItem, type UiServer } from '@akrijs/ui'
 import axe from 'axe-core'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, expect, it, onTestFinished } from 'vitest'
@@ -85,8 +85,8 @@ describeUnless(missingForBrowsers, 'the page in a browser', () => {
     const address = await serve(workshop())
     const { port, search } = new URL(address)
     const notices = [
-      [`http://127.0.0.1:${port}/?token=wrong`, /akri run prints that address/],
-      [`http://127.0.0.1:${port}/`, /akri run prints that address/],
+      [`http://127.0.0.1:${port}/?token=wrong`, /akri prints that address/],
+      [`http://127.0.0.1:${port}/`, /akri prints that address/],
       [`http://${REBOUND}:${port}/${search}`, /Open this page at/],
     ] as const
     for (const [wrong, notice] of notices) {
@@ -129,6 +129,37 @@ describeUnless(missingForBrowsers, 'the page in a browser', () => {
       return { isOpen, text }
     }, `${origin}/api/watch`)
     expect(read).toEqual({ isOpen: false, text: 'nothing' })
+  })
+
+  it('shows a cluster: the Pod of a slot, what cannot be read, and no figure for it', async () => {
+    const source = new MemorySource({ title: 'plant', isCluster: true })
+    const outages = (messages: string[], unread: UiItem['kind'][]) =>
+      source.put('outages/all', { kind: 'outages', messages, unread })
+    outages(['The right to list is missing'], ['configuration', 'device', 'events'])
+    const page = await openPage(browser, await serve(source))
+    await page.getByText('The right to list is missing').waitFor()
+    const figure = (name: string) => page.locator('.figure', { hasText: name })
+    await figure('Devices').getByText('unknown').waitFor()
+    await figure('Configurations').getByText('unknown').waitFor()
+    await page.getByRole('link', { name: 'Devices', exact: true }).click()
+    await page.getByText('Not read: see the message above.').waitFor()
+    await goTo(page, '/devices/plant/cam-1')
+    await page.getByText('Not read: see the message above.').waitFor()
+    const object = deviceNamed('cam-1', { NAME: 'dome' }, { used: 1 })
+    source.put('device/plant/cam-1', {
+      kind: 'device',
+      object,
+      users: { 'cam-1-0': 'plant/reader' },
+    })
+    outages(['The API server does not answer'], [])
+    await page.getByText('used on node-a: plant/reader').waitFor()
+    await page.getByText('The API server does not answer').waitFor()
+    await page.getByText('The cluster has no Events of the device.').waitFor()
+    outages([], [])
+    await page.getByText('The API server does not answer').waitFor({ state: 'detached' })
+    await server?.close()
+    server = undefined
+    await page.getByText(/akri ui does not answer/).waitFor()
   })
 
   it('says that the agent was started again, and goes on with the new address', async () => {

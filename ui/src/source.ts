@@ -9,6 +9,8 @@ export type UiKey = `${UiItem['kind']}/${string}`
 export interface UiAbout {
   /** What the page shows, such as the name of this node. */
   readonly title: string
+  /** Whether it shows a cluster. @default one machine */
+  readonly isCluster?: boolean
 }
 
 /** A broker of a device: of this machine, or a Pod. */
@@ -23,13 +25,18 @@ export interface UiEvent {
   readonly reason: string
   readonly message: string
   readonly count: number
-  readonly firstTimestamp: string
   readonly lastTimestamp: string
 }
 
 export type UiItem =
   | { readonly kind: 'configuration'; readonly object: Configuration }
-  | { readonly kind: 'device'; readonly object: Instance; readonly broker?: UiBroker | undefined }
+  | {
+      readonly kind: 'device'
+      readonly object: Instance
+      readonly broker?: UiBroker | undefined
+      /** The Pod that uses a slot, by the name of the slot. @default unknown */
+      readonly users?: Readonly<Record<string, string>>
+    }
   /** The Events of one object, the newest last. */
   | { readonly kind: 'events'; readonly events: readonly UiEvent[] }
   | {
@@ -39,10 +46,21 @@ export type UiItem =
       readonly package?: string | undefined
       /** Where it runs, in words. */
       readonly place: string
-      readonly isConnected: boolean
+      /** Undefined if the source cannot know it. */
+      readonly isConnected: boolean | undefined
     }
   /** All problems of files and of handlers that were not loaded. */
   | { readonly kind: 'problems'; readonly problems: readonly ManifestProblem[] }
+  | UiOutages
+
+/** What the source cannot read now. */
+export interface UiOutages {
+  readonly kind: 'outages'
+  /** A sentence for each outage. */
+  readonly messages: readonly string[]
+  /** The kinds of which nothing has been read: that there are none would be wrong. */
+  readonly unread: readonly UiItem['kind'][]
+}
 
 /** Where the items come from. They are the objects themselves: the server masks secrets. */
 export interface UiSource {
@@ -73,3 +91,4 @@ export function handlerKey(name: string): UiKey {
 }
 
 export const PROBLEMS_KEY: UiKey = 'problems/all'
+export const OUTAGES_KEY: UiKey = 'outages/all'

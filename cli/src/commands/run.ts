@@ -34,6 +34,7 @@ import { findHandler } from '../handler-source.js'
 import { nodeNameOfHost } from '../node-name.js'
 import { AgentObjects } from '../objects/agent-objects.js'
 import { endOnOutputError } from '../output-errors.js'
+import { PAGE } from '../page-files.js'
 import {
   controlSocketIn,
   removeSocketsLink,
@@ -48,9 +49,6 @@ import { LiveScreen } from '../view/live-screen.js'
 import { peopleLogger } from '../view/people-log.js'
 import { RunOutput } from '../view/run-output.js'
 import { descriptionOf } from './describe.js'
-
-/** The files of the page, beside the program. */
-const PAGE = new URL('./page/', import.meta.url)
 
 /** `akri run`: runs the agent until the signal is aborted, or the output is closed. */
 export async function run(options: RunOptions, context: ProcessContext): Promise<void> {
@@ -199,7 +197,8 @@ async function servePage(
 ): Promise<UiServer | undefined> {
   if (ui === false || (ui === undefined && logFormat === 'json')) return undefined
   try {
-    return await serveUi({ source, page: PAGE, port: ui ?? 0, clock: systemClock, log })
+    const remedy = 'choose another port with --ui, or leave the page out with --no-ui'
+    return await serveUi({ source, page: PAGE, port: ui ?? 0, clock: systemClock, log, remedy })
   } catch (err) {
     // A port that a person named is in a bookmark or a script: another address is no help.
     if (ui !== undefined) throw err

@@ -39,7 +39,7 @@ describe('the page of an agent', () => {
     ['a cookie whose name ends as ours', { headers: { cookie: 'xakri-4000=the-token' } }],
   ])('refuses a visitor with %s, and says where the address is', (_, options) => {
     expect(visit(options)).toMatchObject({ kind: 'refused', status: 403 })
-    expect(visit(options)).toMatchObject({ reason: expect.stringMatching(/akri run prints/) })
+    expect(visit(options)).toMatchObject({ reason: expect.stringMatching(/akri prints/) })
   })
 
   it.each(['127.0.0.1:4000', 'localhost:4000', '[::1]:4000'])('is there as %s', (host) => {
@@ -79,5 +79,51 @@ describe('the page of an agent', () => {
   it.each(['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'HEAD'])('refuses %s', (method) => {
     const refused = { kind: 'refused', status: 405 }
     expect(visit({ method, headers: { cookie: COOKIE } })).toMatchObject(refused)
+  })
+})
+
+describe('the page behind a proxy', () => {
+  const hosts = ['devices.example.com', 'devices.example.com:8443']
+  const behindProxy = (headers: Readonly<Record<string, string>>, method = 'GET') => {
+    const all = { host: 'devices.example.com', ...headers }
+    return admissionOf({ method, given: null, headers: all }, { hosts }).kind
+  }
+
+  it.each([...hosts, 'Devices.Example.com'])('admits visitors of %s without a token', (host) => {
+    expect(behindProxy({ host })).toBe('admitted')
+  })
+
+  it.each(['', 'evil.example', 'devices.example.com:80', '127.0.0.1:4000', 'xdevices.example.com'])(
+    'refuses the host %j: a name of others can resolve to the address of the page',
+    (host) => expect(behindProxy({ host })).toBe('refused'),
+  )
+
+  it.each([
+    ['https://devices.example.com', 'admitted'],
+    ['http://devices.example.com:8443', 'admitted'],
+    ['https://evil.example', 'refused'],
+    ['null', 'refused'],
+  ])('for the origin %s: %s', (origin, kind) => {
+    expect(behindProxy({ origin })).toBe(kind)
+  })
+
+  const from = (site: string, mode: string, dest: string) =>
+    behindProxy({ 'sec-fetch-site': site, 'sec-fetch-mode': mode, 'sec-fetch-dest': dest })
+
+  it('admits a link of another site, and the way back from a page that signs in', () => {
+    expect(from('cross-site', 'navigate', 'document')).toBe('admitted')
+    expect(from('same-origin', 'cors', 'empty')).toBe('admitted')
+  })
+
+  it.each([
+    ['cross-site', 'navigate', 'iframe'],
+    ['cross-site', 'no-cors', 'script'],
+    ['same-site', 'cors', 'empty'],
+  ])('gives a page that is %s nothing in the mode %s as %s', (...request) => {
+    expect(from(...request)).toBe('refused')
+  })
+
+  it('answers GET only', () => {
+    expect(behindProxy({}, 'POST')).toBe('refused')
   })
 })

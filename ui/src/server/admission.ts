@@ -8,10 +8,12 @@ export type Admission =
   | { readonly kind: 'admitted' }
   | { readonly kind: 'refused'; readonly status: 403 | 405; readonly reason: string }
 
-interface Door {
-  readonly port: number
-  readonly token: string
-}
+/** Who is admitted. */
+export type Door =
+  /** Visitors of this machine who know the token. */
+  | { readonly port: number; readonly token: string }
+  /** All visitors of these hosts: a proxy in front of the server knows who they are. */
+  | { readonly hosts: readonly string[] }
 
 interface Visit {
   readonly method: string | undefined
@@ -21,20 +23,30 @@ interface Visit {
 }
 
 const NO_TOKEN =
-  'This page needs the address with its token. akri run prints that address when it starts; ' +
+  'This page needs the address with its token. akri prints that address when it starts; ' +
   'each start has a new token.'
 
 /**
  * Decides about a request. A page of another site can reach this server through the browser of its
  * visitor: also under a name of its own that resolves to this machine (DNS rebinding).
  */
-export function admissionOf({ method, headers, given }: Visit, { port, token }: Door): Admission {
+export function admissionOf(visit: Visit, door: Door): Admission {
+  const { method, headers } = visit
   if (method !== 'GET') return { kind: 'refused', status: 405, reason: 'Only GET is served.' }
+  return 'hosts' in door ? behindProxy(headers, door.hosts) : withToken(visit, door)
+}
+
+interface TokenDoor {
+  readonly port: number
+  readonly token: string
+}
+
+function withToken({ headers, given }: Visit, { port, token }: TokenDoor): Admission {
   const hosts = ['127.0.0.1', 'localhost', '[::1]'].map((host) => `${host}:${port}`)
   const { host = '', origin } = headers
   if (!hosts.includes(host)) return refused(`Open this page at http://${hosts[0]}/.`)
   if (origin !== undefined && !hosts.some((each) => origin === `http://${each}`))
-    return refused('Pages of other sites get nothing.')
+    return refused(OTHER_SITE)
   const name = cookieName(port)
   if (given !== null)
     return isSame(given, token)
@@ -42,11 +54,30 @@ export function admissionOf({ method, headers, given }: Visit, { port, token }: 
       : refused(NO_TOKEN)
   // Another server of this machine is the same site for the cookie.
   const from = headers['sec-fetch-site']
-  if (from !== undefined && from !== 'same-origin' && from !== 'none')
-    return refused('Pages of other sites get nothing.')
+  if (isOtherSite(from)) return refused(OTHER_SITE)
   return isSame(cookieOf(headers.cookie, name) ?? '', token)
     ? { kind: 'admitted' }
     : refused(NO_TOKEN)
+}
+
+/** The name of the host in the request is one that the operator gave, whatever it resolves to. */
+function behindProxy(headers: IncomingHttpHeaders, hosts: readonly string[]): Admission {
+  const { host = '', origin } = headers
+  if (!hosts.includes(host.toLowerCase()))
+    return refused('The page has no such host: --allowed-host names its hosts.')
+  const origins = hosts.flatMap((each) => [`https://${each}`, `http://${each}`])
+  if (origin !== undefined && !origins.includes(origin)) return refused(OTHER_SITE)
+  // A link, and the way back from a page that signs the visitor in, open the page in a tab.
+  const opens = headers['sec-fetch-mode'] === 'navigate' && headers['sec-fetch-dest'] === 'document'
+  if (isOtherSite(headers['sec-fetch-site']) && !opens) return refused(OTHER_SITE)
+  return { kind: 'admitted' }
+}
+
+const OTHER_SITE = 'Pages of other sites get nothing.'
+
+/** @param from what the browser says of the page that sent the request */
+function isOtherSite(from: string | string[] | undefined): boolean {
+  return from !== undefined && from !== 'same-origin' && from !== 'none'
 }
 
 function refused(reason: string): Admission {

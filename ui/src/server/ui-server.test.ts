@@ -31,7 +31,7 @@ describe('the server of the page', () => {
 
   afterAll(() => rm(directory, { recursive: true, force: true }))
 
-  const open = (more: { readonly port?: number } = {}) =>
+  const open = (more: Partial<Parameters<typeof serveUi>[0]> = {}) =>
     serveUi({
       source,
       page: pathToFileURL(path.join(directory, 'page/')),
@@ -93,7 +93,7 @@ describe('the server of the page', () => {
     for (const url of ['/', '/page.js', '/api/watch', '/devices', '/none']) {
       const response = await get(url, { cookie: '' })
       expect(response.statusCode).toBe(403)
-      expect(await text(response)).toMatch(/^<!doctype html>.*akri run prints that address/)
+      expect(await text(response)).toMatch(/^<!doctype html>.*akri prints that address/)
     }
   })
 
@@ -163,13 +163,38 @@ describe('the server of the page', () => {
     server = await open()
   })
 
+  it('has no token behind a proxy, but hosts and an answer to probes', async () => {
+    await server.close()
+    server = await open({ proxied: { hosts: ['devices.example.com'] } })
+    port = Number(new URL(server.address).port)
+    expect(server.address).toBe(`http://localhost:${port}/`)
+    const host = 'devices.example.com'
+    const page = await get('/devices', { cookie: '', host })
+    expect([page.statusCode, await text(page)]).toEqual([200, '<!doctype html>the page'])
+    expect((await get('/devices')).statusCode).toBe(403)
+    const stream = await get('/api/watch', { host })
+    expect(stream.headers['x-accel-buffering']).toBe('no')
+    stream.destroy()
+    expect(await bodyOf('/healthz')).toBe('ok\n')
+  })
+
+  it('is at the address that it is given behind a proxy', async () => {
+    await server.close()
+    server = await open({ proxied: { hosts: ['a.example'], listen: '127.0.0.1' } })
+    expect(server.address).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/$/)
+  })
+
+  it('has no answer to probes with a token', async () => {
+    expect((await get('/healthz', { cookie: '' })).statusCode).toBe(403)
+  })
+
   it('says which port is in use, and what to do', async () => {
     const other = net.createServer().listen(0, '127.0.0.1')
     await once(other, 'listening')
     const address = other.address()
     const used = typeof address === 'object' && address !== null ? address.port : 0
     await expect(open({ port: used })).rejects.toThrow(
-      `port ${used} of 127.0.0.1: another program uses it; choose another port with --ui`,
+      `port ${used} of 127.0.0.1: another program uses it; choose another port`,
     )
     other.close()
   })

@@ -4,14 +4,14 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type Clock, codeOf, type Logger, messageOf } from '@akrijs/runtime'
 import { UiPortError } from '../errors.js'
 import type { UiSource } from '../source.js'
-import { admissionOf } from './admission.js'
+import { admissionOf, type Door } from './admission.js'
 import { streamChanges } from './change-stream.js'
 import { PageFiles } from './page-files.js'
 
 // On Node.js 24, an import of node:http loads undici too: 2 MB.
 const { createServer } = process.getBuiltinModule('node:http')
 
-const HOST = '127.0.0.1'
+const LOOPBACK = '127.0.0.1'
 /** Open pages at a time: each one is a stream. */
 const MAX_STREAMS = 16
 /** Streams, and what browsers ask for beside them. */
@@ -52,31 +52,47 @@ interface UiServerOptions {
   readonly log: Logger
   /** @default random */
   readonly token?: string
+  /** @default visitors of this machine, by a token */
+  readonly proxied?: ProxiedUi | undefined
+  /** What to do if the port cannot be used. @default 'choose another port' */
+  readonly remedy?: string
+}
+
+/** A page behind a proxy that knows its visitors. */
+export interface ProxiedUi {
+  /** The hosts in the addresses of browsers, with a port that is not the usual one. */
+  readonly hosts: readonly string[]
+  /** The address of this machine, which the proxy can reach. @default all addresses */
+  readonly listen?: string | undefined
 }
 
 export interface UiServer {
-  /** The address with the token, for a person to open. */
+  /** The address with the token, for a person to open; behind a proxy, that of this server. */
   readonly address: string
   close(): Promise<void>
 }
 
 /**
- * Serves the page on the loopback interface, to browsers that know its token, and for reading only.
+ * Serves the page for reading only: on the loopback interface, to browsers that know its token; or
+ * behind a proxy, without a token.
  * @throws UiPortError if the port is in use, or not allowed
  */
 export async function serveUi(options: UiServerOptions): Promise<UiServer> {
-  const { log, port: wanted = 0 } = options
+  const { log, port: wanted = 0, proxied, remedy = 'choose another port' } = options
   const token = options.token ?? randomBytes(TOKEN_BYTES).toString('base64url')
   const files = new PageFiles(options.page)
-  let port = wanted
+  let door: Door = proxied ?? { port: wanted, token }
   let streams = 0
 
   const answer = async (request: IncomingMessage, response: ServerResponse) => {
     request.resume()
     const { method, headers, url = '' } = request
     const [path = '', query] = url.split('?', 2)
+    // For the probes of a kubelet, which names no host.
+    if (proxied !== undefined && path === '/healthz')
+      return end(response, 200, 'ok\n', 'text/plain; charset=utf-8')
     const given = path === '/' ? new URLSearchParams(query).get('token') : null
-    const admission = admissionOf({ method, headers, given }, { port, token })
+    const admission = admissionOf({ method, headers, given }, door)
     if (admission.kind === 'refused')
       return end(response, admission.status, noticeOf(admission.reason))
     if (admission.kind === 'welcome') {
@@ -105,21 +121,24 @@ export async function serveUi(options: UiServerOptions): Promise<UiServer> {
   })
   server.maxConnections = MAX_CONNECTIONS
   server.timeout = SILENCE_MS
+  const host = proxied === undefined ? LOOPBACK : proxied.listen
   try {
-    await once(server.listen(wanted, HOST), 'listening')
+    await once(server.listen(wanted, host), 'listening')
   } catch (error) {
     const why = codeOf(error) === 'EADDRINUSE' ? 'another program uses it' : messageOf(error)
     throw new UiPortError(
-      `the page cannot be served at port ${wanted} of ${HOST}: ${why}; choose another port with ` +
-        '--ui, or leave the page out with --no-ui',
+      `the page cannot be served at port ${wanted} of ${host ?? 'this machine'}: ${why}; ${remedy}`,
       { cause: error },
     )
   }
   server.on('error', (err) => log.error({ err }, 'connection to the page not accepted'))
   const address = server.address()
-  if (typeof address === 'object' && address !== null) port = address.port
+  const port = typeof address === 'object' && address !== null ? address.port : wanted
+  if (proxied === undefined) door = { port, token }
+  const query = proxied === undefined ? `?token=${token}` : ''
+  const shownHost = host?.includes(':') ? `[${host}]` : (host ?? 'localhost')
   return {
-    address: `http://${HOST}:${port}/?token=${token}`,
+    address: `http://${shownHost}:${port}/${query}`,
     close: async () => {
       const closed = once(server.close(), 'close')
       server.closeAllConnections()
@@ -146,7 +165,12 @@ async function stream(response: ServerResponse, { source, clock }: UiServerOptio
   const over = new AbortController()
   const { signal } = over
   response.once('close', () => over.abort())
-  response.writeHead(200, { ...HEADERS, 'content-type': 'text/event-stream' })
+  response.writeHead(200, {
+    ...HEADERS,
+    'content-type': 'text/event-stream',
+    // nginx as the proxy would keep messages back.
+    'x-accel-buffering': 'no',
+  })
   await streamChanges({
     source,
     clock,

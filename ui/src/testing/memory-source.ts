@@ -20,9 +20,13 @@ import {
 
 /** A source whose items a test puts there. */
 export class MemorySource implements UiSource {
-  readonly about: UiAbout = { title: 'node-a' }
+  readonly about: UiAbout
   readonly #items = new Map<UiKey, UiItem>()
   readonly #listeners = new Listeners<[key: UiKey]>()
+
+  constructor(about: UiAbout = { title: 'node-a' }) {
+    this.about = about
+  }
 
   keys(): Iterable<UiKey> {
     return this.#items.keys()

@@ -8,14 +8,18 @@ export interface ShownSlot {
 }
 
 /** The slots in the order of their index; those beyond the capacity are still in use. */
-export function slotsOf({ object }: ShownDevice): readonly ShownSlot[] {
+export function slotsOf({ object, users = {} }: ShownDevice): readonly ShownSlot[] {
   const { capacity, deviceUsage } = object.spec
   const names = new Set<string>()
   // The capacity is a number of a person: only what there is room for gets a row.
   for (let index = 0; index < Math.min(capacity, MAX_SLOTS); index++)
     names.add(`${object.metadata.name}-${index}`)
   for (const [name, usage] of Object.entries(deviceUsage)) if (usage !== '') names.add(name)
-  return [...names].map((name) => ({ name, holder: holderText(deviceUsage[name] ?? '') }))
+  return [...names].map((name) => {
+    const user = Object.hasOwn(users, name) ? `: ${users[name]}` : ''
+    const holder = holderText(deviceUsage[name] ?? '')
+    return { name, holder: holder && `${holder}${user}` }
+  })
 }
 
 const MAX_SLOTS = 1000

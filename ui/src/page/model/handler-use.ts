@@ -6,7 +6,7 @@ export interface HandlerUse {
   readonly name: string
   /** Where it runs, and its package. */
   readonly about: string
-  readonly state: 'absent' | 'connected' | 'unused'
+  readonly state: 'absent' | 'connected' | 'unknown' | 'unused'
   readonly configurations: number
   readonly devices: number
   /** What Configurations that use it report. */
@@ -16,7 +16,7 @@ export interface HandlerUse {
 /** All handlers, also those that a Configuration names and that are not there. */
 export function handlerUses({ configurations, handlers }: Items): HandlerUse[] {
   const all = [...configurations.values()]
-  const named = all.map(({ object }) => object.spec.discoveryHandler.name)
+  const named = all.flatMap(({ object }) => object.spec.discoveryHandler.name || [])
   return [...new Set([...handlers.keys(), ...named])].sort().map((name) => {
     const handler = handlers.get(name)
     const users = all.filter(({ object }) => object.spec.discoveryHandler.name === name)
@@ -26,7 +26,7 @@ export function handlerUses({ configurations, handlers }: Items): HandlerUse[] {
         handler === undefined
           ? 'a Configuration names it; no such handler is loaded or has registered'
           : [handler.place, handler.package].filter(Boolean).join(' · '),
-      state: stateOf(handler?.isConnected ?? false, users.length),
+      state: stateOf(handler === undefined ? false : handler.isConnected, users.length),
       configurations: users.length,
       devices: users.reduce((sum, { object }) => sum + (object.status?.devices ?? 0), 0),
       problems: users.flatMap(({ object, failure }) =>
@@ -36,7 +36,8 @@ export function handlerUses({ configurations, handlers }: Items): HandlerUse[] {
   })
 }
 
-function stateOf(isConnected: boolean, users: number): HandlerUse['state'] {
+function stateOf(isConnected: boolean | undefined, users: number): HandlerUse['state'] {
+  if (isConnected === undefined) return 'unknown'
   if (!isConnected) return 'absent'
   return users === 0 ? 'unused' : 'connected'
 }

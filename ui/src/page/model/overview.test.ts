@@ -109,6 +109,12 @@ describe('a device', () => {
       { name: 'lab-000001-1', holder: 'used on node-b, as any device of its kind' },
       { name: 'lab-000001-7', holder: 'used on node-a' },
     ])
+    const users = { 'lab-000001-0': 'plant/gone', 'lab-000001-7': 'plant/reader' }
+    expect(slotsOf(device({ object: changed, users })).map(({ holder }) => holder)).toEqual([
+      '',
+      'used on node-b, as any device of its kind',
+      'used on node-a: plant/reader',
+    ])
   })
 
   it.each([
@@ -147,6 +153,23 @@ it('lists handlers with what uses them, also those that are not there', () => {
       problems: [{ configuration: 'plant/b', text: 'InvalidDetails: udevRules[0]' }],
     },
   ])
+})
+
+it('lists no handler of a Configuration that names none, and one whose state is unknown', () => {
+  const unknown = { kind: 'handler', name: 'udev', place: '', isConnected: undefined } as const
+  const items = withChanges(NO_ITEMS, [
+    ['handler/udev', shown(unknown)],
+    [
+      'configuration/plant/a',
+      shown({ kind: 'configuration', object: configurationNamed('a', '') }),
+    ],
+  ])
+  expect(handlerUses(items)).toMatchObject([{ name: 'udev', state: 'unknown' }])
+})
+
+it('has what the source cannot read now', () => {
+  const outages = { kind: 'outages', messages: ['no right'], unread: ['device'] } as const
+  expect(withChanges(NO_ITEMS, [['outages/all', shown(outages)]]).outages).toEqual(outages)
 })
 
 it('applies changes, and leaves what has not changed as it is', () => {

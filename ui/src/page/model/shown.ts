@@ -4,7 +4,11 @@ export type ShownConfiguration = Extract<ShownItem, { kind: 'configuration' }>
 export type ShownDevice = Extract<ShownItem, { kind: 'device' }>
 export type ShownEvents = Extract<ShownItem, { kind: 'events' }>
 export type ShownHandler = Extract<ShownItem, { kind: 'handler' }>
+export type ShownOutages = Extract<ShownItem, { kind: 'outages' }>
 export type ShownProblems = Extract<ShownItem, { kind: 'problems' }>
+
+/** In place of what the source cannot read. */
+export const NOT_READ = 'Not read: see the message above.'
 
 /** `namespace/name` */
 export function nameOf({

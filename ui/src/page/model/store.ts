@@ -5,6 +5,7 @@ import type {
   ShownDevice,
   ShownEvents,
   ShownHandler,
+  ShownOutages,
   ShownProblems,
 } from './shown.js'
 
@@ -16,6 +17,7 @@ export interface Items {
   readonly events: ReadonlyMap<string, ShownEvents>
   readonly handlers: ReadonlyMap<string, ShownHandler>
   readonly problems: ShownProblems['problems']
+  readonly outages: Pick<ShownOutages, 'messages' | 'unread'>
 }
 
 export const NO_ITEMS: Items = {
@@ -25,6 +27,7 @@ export const NO_ITEMS: Items = {
   events: new Map(),
   handlers: new Map(),
   problems: [],
+  outages: { messages: [], unread: [] },
 }
 
 /** The items after a message. Kinds without a change stay the same objects. */
@@ -49,6 +52,7 @@ export function withChanges(items: Items, message: ChangeMessage): Items {
     if (kind === 'handler' && (item === null || item.kind === kind))
       changed.handlers = change(changed.handlers, name, item)
     if (item?.kind === 'problems') changed.problems = item.problems
+    if (item?.kind === 'outages') changed.outages = item
   }
   return changed
 }

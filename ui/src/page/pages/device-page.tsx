@@ -7,7 +7,13 @@ import { propertySearch } from '../model/device-search.js'
 import { deviceTitle } from '../model/device-title.js'
 import { deviceState, slotsOf } from '../model/device-use.js'
 import { podLines } from '../model/pod-lines.js'
-import { configurationOf, type ShownDevice, type ShownEvents, searchHref } from '../model/shown.js'
+import {
+  configurationOf,
+  NOT_READ,
+  type ShownDevice,
+  type ShownEvents,
+  searchHref,
+} from '../model/shown.js'
 import { agoText } from '../model/time-text.js'
 import { CopyText } from '../parts/copy-text.js'
 import { KindIcon } from '../parts/icons.js'
@@ -15,9 +21,18 @@ import { KindIcon } from '../parts/icons.js'
 export function DevicePage() {
   const { params } = useRoute()
   const key = `${params.namespace}/${params.name}`
-  const { devices, events } = items.value
+  const { devices, events, outages } = items.value
   const device = devices.get(key)
   const history = events.get(`Instance/${key}`)?.events ?? []
+  if (device === undefined && outages.unread.includes('device'))
+    return (
+      <>
+        <Back />
+        <div class="empty">
+          <p>{NOT_READ}</p>
+        </div>
+      </>
+    )
   if (device === undefined)
     return (
       <>
@@ -217,7 +232,7 @@ function History({ events }: { readonly events: ShownEvents['events'] }) {
   return (
     <Section title="History">
       {events.length === 0 ? (
-        <p class="quiet">Nothing has happened to the device since the agent started.</p>
+        <p class="quiet">{nothingHappened()}</p>
       ) : (
         <ol class="history">
           {events.toReversed().map((event) => (
@@ -238,6 +253,14 @@ function History({ events }: { readonly events: ShownEvents['events'] }) {
       )}
     </Section>
   )
+}
+
+function nothingHappened(): string {
+  const { about, outages } = items.value
+  if (outages.unread.includes('events')) return NOT_READ
+  return about.isCluster === true
+    ? 'The cluster has no Events of the device.'
+    : 'Nothing has happened to the device since the agent started.'
 }
 
 /** The YAML of the device. What writes it is loaded when a person opens it. */

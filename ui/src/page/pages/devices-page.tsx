@@ -3,7 +3,7 @@ import { useLocation } from 'preact-iso/router'
 import { items } from '../feed.js'
 import { configurationState } from '../model/attention.js'
 import { type DeviceQuery, findDevices, SORTS, STATES } from '../model/device-search.js'
-import { configurationOf, counted, nameOf, searchHref } from '../model/shown.js'
+import { configurationOf, counted, NOT_READ, nameOf, searchHref } from '../model/shown.js'
 import { DeviceCard } from '../parts/device-card.js'
 import { VirtualGrid } from '../parts/virtual-grid.js'
 
@@ -96,6 +96,13 @@ function NoDevices(props: { readonly isSearched: boolean; readonly configuration
         <p>
           <a href="/devices">Show all devices</a>
         </p>
+      </div>
+    )
+  const { unread } = items.value.outages
+  if (unread.includes('device') || (all.length === 0 && unread.includes('configuration')))
+    return (
+      <div class="empty">
+        <p>{NOT_READ}</p>
       </div>
     )
   if (all.length === 0)

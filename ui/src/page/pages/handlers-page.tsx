@@ -1,9 +1,10 @@
 import { items } from '../feed.js'
 import { type HandlerUse, handlerUses } from '../model/handler-use.js'
-import { counted, searchHref } from '../model/shown.js'
+import { counted, NOT_READ, searchHref } from '../model/shown.js'
 
 export function HandlersPage() {
   const uses = handlerUses(items.value)
+  const { about, outages } = items.value
   // An option names a handler that cannot be loaded.
   const notLoaded = items.value.problems.filter(({ file }) => file.startsWith('--'))
   return (
@@ -26,7 +27,7 @@ export function HandlersPage() {
       )}
       {uses.length === 0 ? (
         <div class="empty">
-          <p>No handler is loaded, and none has registered.</p>
+          <p>{outages.unread.includes('configuration') ? NOT_READ : none(about.isCluster)}</p>
         </div>
       ) : (
         <ul class="rows">
@@ -39,9 +40,16 @@ export function HandlersPage() {
   )
 }
 
+function none(isCluster = false): string {
+  return isCluster
+    ? 'No Configuration names a handler.'
+    : 'No handler is loaded, and none has registered.'
+}
+
 const STATES: Readonly<Record<HandlerUse['state'], readonly [tone: string, text: string]>> = {
   connected: ['good', 'connected'],
   absent: ['bad', 'not connected'],
+  unknown: ['quiet', 'state unknown'],
   unused: ['quiet', 'connected, no Configuration uses it'],
 }
 

@@ -1,7 +1,8 @@
+import type { UiAbout, UiItem } from '../../source.js'
 import { items } from '../feed.js'
 import { configurationState, noticesOf } from '../model/attention.js'
 import { heldSlots } from '../model/device-use.js'
-import { counted, nameOf, type ShownConfiguration, searchHref } from '../model/shown.js'
+import { counted, NOT_READ, nameOf, type ShownConfiguration, searchHref } from '../model/shown.js'
 import { SlotBar } from '../parts/slots.js'
 
 /** The annotation of Kubernetes with the purpose of an object. */
@@ -9,26 +10,30 @@ const DESCRIPTION = 'kubernetes.io/description'
 const TONES = ['bad', 'warn', 'good', 'quiet']
 
 export function OverviewPage() {
-  const { configurations, devices, handlers, problems } = items.value
+  const { about, configurations, devices, handlers, outages, problems } = items.value
+  const isRead = (kind: UiItem['kind']) => !outages.unread.includes(kind)
   const all = [...configurations.values()]
   const found = [...devices.values()]
   const notices = noticesOf(problems, all, found)
   const total = found.reduce((sum, { object }) => sum + object.spec.capacity, 0)
   const used = found.reduce((sum, device) => sum + heldSlots(device), 0)
-  const connected = [...handlers.values()].filter(({ isConnected }) => isConnected).length
+  const states = [...handlers.values()].map(({ isConnected }) => isConnected)
+  const isKnown = states.length === 0 || states.some((state) => state !== undefined)
+  const connected = isKnown ? states.filter(Boolean).length : undefined
+  const read = (kind: UiItem['kind'], value: number) => (isRead(kind) ? value : undefined)
   return (
     <>
       <h1 class="hidden">Overview</h1>
       <dl class="figures">
-        <Figure name="Devices" value={found.length} href="/devices" />
+        <Figure name="Devices" value={read('device', found.length)} href="/devices" />
         <Figure
           name="Slots in use"
-          value={used}
+          value={read('device', used)}
           of={total}
           note={`${(total - used).toLocaleString('en')} free`}
           href="/devices?state=used"
         />
-        <Figure name="Configurations" value={all.length} />
+        <Figure name="Configurations" value={read('configuration', all.length)} />
         <Figure name="Handlers" value={connected} of={handlers.size} href="/handlers" />
       </dl>
       <section aria-labelledby="attention">
@@ -55,9 +60,7 @@ export function OverviewPage() {
       <section aria-labelledby="configurations">
         <h2 id="configurations">Configurations</h2>
         {all.length === 0 ? (
-          <p class="calm">
-            There are none. Write a Configuration into a file that <code>akri run -f</code> follows.
-          </p>
+          <p class="calm">{isRead('configuration') ? <None {...about} /> : NOT_READ}</p>
         ) : (
           <ul class="rows">
             {inOrder(all).map((configuration) => (
@@ -66,6 +69,18 @@ export function OverviewPage() {
           </ul>
         )}
       </section>
+    </>
+  )
+}
+
+function None({ isCluster = false }: UiAbout) {
+  return isCluster ? (
+    <>
+      There are none. Apply one: <code>kubectl apply -f FILE</code>.
+    </>
+  ) : (
+    <>
+      There are none. Write a Configuration into a file that <code>akri run -f</code> follows.
     </>
   )
 }
@@ -121,25 +136,29 @@ function ConfigurationRow({ configuration }: { readonly configuration: ShownConf
 
 interface FigureProps {
   readonly name: string
-  readonly value: number
+  /** Undefined if it is unknown. */
+  readonly value: number | undefined
   readonly of?: number
   readonly note?: string
   readonly href?: string
 }
 
 function Figure({ name, value, of, note, href }: FigureProps) {
-  const content = (
-    <>
-      {value.toLocaleString('en')}
-      {of !== undefined && <small> of {of.toLocaleString('en')}</small>}
-    </>
-  )
+  const content =
+    value === undefined ? (
+      'unknown'
+    ) : (
+      <>
+        {value.toLocaleString('en')}
+        {of !== undefined && <small> of {of.toLocaleString('en')}</small>}
+      </>
+    )
   return (
     <div class="figure">
       <dt>{name}</dt>
       <dd>
         {href === undefined ? content : <a href={href}>{content}</a>}
-        {note !== undefined && <span class="figure-note">{note}</span>}
+        {value !== undefined && note !== undefined && <span class="figure-note">{note}</span>}
       </dd>
     </div>
   )

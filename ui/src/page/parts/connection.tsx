@@ -1,4 +1,4 @@
-import { type Connection, connection } from '../feed.js'
+import { type Connection, connection, items } from '../feed.js'
 
 const WORDS: Readonly<Record<Connection, string>> = {
   connecting: 'connecting',
@@ -18,6 +18,16 @@ const NOTICES: Partial<Record<Connection, string>> = {
   full: 'Too many of these pages are open. Close one: then this page goes on.',
 }
 
+const NOTICES_OF_CLUSTER: typeof NOTICES = {
+  ...NOTICES,
+  lost:
+    'akri ui does not answer. This page tries again. If akri ui was started again, open the ' +
+    'address that it printed. Behind a proxy, reload the page to sign in again.',
+  refused:
+    'akri ui was started again, and has a new address with a new token: open the address that it ' +
+    'printed. Behind a proxy, reload the page to sign in again.',
+}
+
 /** Whether the page is up to date. */
 export function ConnectionState() {
   const state = connection.value
@@ -30,6 +40,17 @@ export function ConnectionState() {
 }
 
 export function ConnectionNotice() {
-  const notice = NOTICES[connection.value]
-  return <div aria-live="assertive">{notice !== undefined && <p class="banner">{notice}</p>}</div>
+  const { about, outages } = items.value
+  const notice = (about.isCluster === true ? NOTICES_OF_CLUSTER : NOTICES)[connection.value]
+  // The messages of a server that does not answer may be old.
+  const shown = notice === undefined ? outages.messages : [notice]
+  return (
+    <div aria-live="assertive">
+      {shown.map((text) => (
+        <p class="banner" key={text}>
+          <bdi>{text}</bdi>
+        </p>
+      ))}
+    </div>
+  )
 }
