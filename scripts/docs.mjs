@@ -205,6 +205,7 @@ async function optionTables() {
     ['docs/standalone.md', 'options of akri discover', options.discoverOptions],
     ['docs/standalone.md', 'options of akri validate', options.validateOptions],
     ['docs/migration.md', 'options of akri migrate', options.migrateOptions],
+    ['docs/ui.md', 'options of akri ui', options.uiOptions],
   ]
   const page = { description: options.PROGRAM_TEXT, flagOf: options.flagOf }
   changed.push(writeIfOther('cli/man/akri.1', manPage(options.COMMANDS, page)))

@@ -19,6 +19,7 @@ import { get } from './commands/get.js'
 import { migrate } from './commands/migrate.js'
 import { run } from './commands/run.js'
 import { slots } from './commands/slots.js'
+import { ui } from './commands/ui.js'
 import { validate } from './commands/validate.js'
 import { completionScript } from './completion/completion-script.js'
 import type { ObjectSource } from './objects/object-source.js'
@@ -67,6 +68,7 @@ const commands: readonly ProgramCommand[] = [
     run: (options, context) =>
       showing(options, context, (source) => events(context.args[0], source)),
   }),
+  command('ui', { ...COMMANDS.ui, run: ui }),
   command('explain', {
     ...COMMANDS.explain,
     run: (options, context) =>

@@ -3,6 +3,7 @@ import {
   directory,
   integer,
   kubeconfigOption,
+  list,
   logLevelOption,
   nodeName,
   type OptionSpec,
@@ -12,6 +13,7 @@ import {
   toggle,
 } from '@akrijs/runtime/program'
 import { handlerOption, handlerVariablesOption } from '@akrijs/sdk/handler-options'
+import { InvalidArgumentError } from 'commander'
 import { BUILT_IN_HANDLERS } from './built-in-handlers.js'
 import { defaultStateDirectory } from './state-directory.mjs'
 import { COLOR_CHOICES } from './view/colors.js'
@@ -155,6 +157,37 @@ export type GetOptions = OptionsOf<typeof getOptions>
 export const describeOptions = sourceOptions
 export const slotsOptions = sourceOptions
 export const eventsOptions = sourceOptions
+
+/** A host as browsers name it: no scheme, and no port that is the usual one. */
+const HOST = /^([a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(:\d{1,5})?$/
+
+export const uiOptions = {
+  ...clusterOptions,
+  allNamespaces: sourceOptions.allNamespaces,
+  port: integer([0, 65_535], {
+    argument: '<port>',
+    meaning: 'serve the page at this port; 0: any free port',
+    default: 0,
+  }),
+  allowedHost: list({
+    argument: '<host>',
+    meaning:
+      'serve the page without a token, behind a proxy that knows its visitors, to browsers that ' +
+      'open it at this host, such as devices.example.com; can be repeated, or a list with commas',
+    item: (host) => {
+      if (HOST.test(host.toLowerCase())) return host.toLowerCase()
+      throw new InvalidArgumentError('write a host as in an address, such as devices.example.com')
+    },
+  }),
+  listen: text({
+    argument: '<address>',
+    meaning: 'with --allowed-host: the address of this machine for the proxy; all: all addresses',
+    default: '127.0.0.1',
+  }),
+  logLevel: logLevelOption(),
+  ...outputOptions,
+}
+export type UiOptions = OptionsOf<typeof uiOptions>
 
 export const explainOptions = { ...clusterOptions, ...outputOptions }
 

@@ -11,6 +11,7 @@ import {
   migrateOptions,
   runOptions,
   slotsOptions,
+  uiOptions,
   validateOptions,
 } from './command-options.js'
 import { KINDS } from './objects/kinds.js'
@@ -77,6 +78,11 @@ export const COMMANDS = {
     description: 'show the Events about Configurations and Instances',
     options: eventsOptions,
     arguments: { '[name]': 'the name of an object; without it all' },
+    words: [],
+  },
+  ui: {
+    description: 'serve a page with the devices of a cluster, live',
+    options: uiOptions,
     words: [],
   },
   explain: {

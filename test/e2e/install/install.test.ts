@@ -11,6 +11,8 @@ import {
 import { clientOfCluster } from '../../cluster/support/client.js'
 import { applyCustomResources } from '../../cluster/support/custom-resources.js'
 import { MANIFESTS } from '../../manifests/folder.js'
+import { PageStream, pageAddress } from '../../standalone/support/page-visitor.js'
+import { ClusterPage } from '../../support/cluster-page.js'
 import { describeUnless } from '../../support/unless.js'
 import { akri } from '../support/akri-command.js'
 import { IMAGE } from '../support/image.js'
@@ -312,6 +314,23 @@ describeUnless(lacks, 'an installation from deploy/manifests', () => {
       expect(lines).toContainEqual(expect.stringMatching(`^${node} +running( +yes){3} +2 +\\d$`))
     expect(lines.at(-1)).toBe('Next step: akri explain pod waits')
     await world.remove('Pod', 'waits')
+  })
+
+  it('has a page of akri ui with the Pod that uses a slot', async () => {
+    const program = new ClusterPage(['-n', world.namespace])
+    try {
+      const stream = await PageStream.open(await pageAddress(program))
+      const user = (node: string) => `:"${world.namespace}/on-${node}"`
+      await eventually(() => {
+        expect(stream.text).toContain('event: synced')
+        for (const node of NODES) expect(stream.text).toContain(user(node))
+      })
+      // The rights of the kubeconfig are those of an administrator.
+      expect(stream.text).toContain('"messages":[],"unread":[]')
+      stream.close()
+    } finally {
+      await program.stop()
+    }
   })
 
   it('R93 leaves akri doctor no problem to find', async () => {

@@ -3,12 +3,11 @@ import { type IncomingMessage, request } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { expect } from 'vitest'
 import { eventually } from '../../support/eventually.js'
-import type { AkriProgram } from './akri-program.js'
 
 const ADDRESS = /http:\/\/127\.0\.0\.1:\d+\/\?token=[\w-]{43}/g
 
-/** The address of the page that the newest run of `akri run` has printed. */
-export function pageAddress(akri: AkriProgram): Promise<string> {
+/** The address of the page that the newest run of a program has printed. */
+export function pageAddress(akri: { readonly output: string }): Promise<string> {
   return eventually(() => {
     const found = akri.output.match(ADDRESS)?.at(-1)
     if (found === undefined) throw new TypeError('no address yet')
