@@ -8,7 +8,7 @@ import { readMetafile, root } from './workspaces.mjs'
  * @property {string} folder
  * @property {readonly string[]} entries what is started or imported
  * @property {readonly string[]} files the entries and all modules that they load from their folder
- * @property {readonly string[]} assets further folders
+ * @property {readonly string[]} assets further files and folders
  */
 
 /**
@@ -27,7 +27,7 @@ import { readMetafile, root } from './workspaces.mjs'
 export const IMAGES = {
   all: {
     name: 'akri-agent',
-    programs: ['agent', 'controller', 'webhook'],
+    programs: ['agent', 'controller', 'webhook', 'cli'],
     handlers: 'all',
     usb: true,
   },
@@ -53,7 +53,21 @@ const PROGRAMS = {
   agent: ['dist/akri-agent.js', 'dist/loop-watch.js'],
   controller: ['dist/akri-controller.js', 'dist/akri-cleanup.js'],
   webhook: ['dist/akri-webhook.js'],
+  cli: [
+    'dist/akri.js',
+    'dist/discovery-process.js',
+    'dist/stdin-watch.js',
+    'dist/loop-watch.js',
+    'dist/page/page.js',
+    'dist/page/page.css',
+  ],
 }
+
+/** What a build only copies. */
+const ASSETS = { cli: ['dist/page/index.html'] }
+
+/** The folder of a program in an image. The others are in one, and share modules. */
+export const FOLDERS = { cli: 'cli' }
 
 /**
  * @param {string} image a target of IMAGES
@@ -66,7 +80,7 @@ export function imageContents(image = 'all') {
   const { name, programs, handlers, usb } = IMAGES[image]
   return {
     name,
-    programs: programs.map((folder) => content(folder, PROGRAMS[folder])),
+    programs: programs.map((folder) => content(folder, PROGRAMS[folder], ASSETS[folder])),
     packages: handlers === undefined ? [] : handlerPackages(handlers === 'inAgent'),
     npmPackages: [
       ...(handlers === undefined ? [] : ['usb']),

@@ -19,7 +19,13 @@ import {
   writeFileSync,
 } from 'node:fs'
 import path from 'node:path'
-import { IMAGES, imageContents, USB_BINARIES, WITH_OPCUA_CLIENT } from './image-contents.mjs'
+import {
+  FOLDERS,
+  IMAGES,
+  imageContents,
+  USB_BINARIES,
+  WITH_OPCUA_CLIENT,
+} from './image-contents.mjs'
 import { copyOpcuaClient } from './images/opcua-client.mjs'
 import { unpackUsbBinary } from './images/usb-binary.mjs'
 import { BILL, imageFiles } from './shipped.mjs'
@@ -46,7 +52,8 @@ for (const target of targets.length > 0 ? targets : TARGETS) {
 
 function writeImage(image, app) {
   const { name, programs, packages, npmPackages } = imageContents(image)
-  for (const program of programs) copyModules(program, app)
+  for (const { folder, files, assets } of programs)
+    copyModules({ folder, files: [...files, ...assets] }, path.join(app, FOLDERS[folder] ?? ''))
   const { version } = manifestOf('agent')
   const manifest = { name, version, private: true, type: 'module' }
   write(path.join(app, 'package.json'), `${JSON.stringify(manifest)}\n`)

@@ -10,6 +10,8 @@ import { SimulatedAgent } from '@akrijs/sdk/testing'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { SecuredServer } from '../../handlers/opcua/test-peers/secured-server.js'
 import { SimulatedServer } from '../../handlers/opcua/test-peers/simulated-server.js'
+import { visit } from '../standalone/support/page-visitor.js'
+import { eventually } from '../support/eventually.js'
 import { describeUnless } from '../support/unless.js'
 import { addUsbBinary, imageTree, imageTrees, opcuaClientTree } from './trees.js'
 
@@ -54,7 +56,9 @@ describeUnless(built ? [] : ['npm run build'], "the tree of the agent's image", 
     const single = ['LICENSE', 'THIRD-PARTY-NOTICES.txt', 'sbom.cdx.json']
     const ofHandlers = String.raw`node_modules/@akrijs/[\w-]+/(dist/[\w-]+\.js|prebuilds/.*)`
     const ofUsb = String.raw`node_modules/usb/(LICENSE\.md|(dist/)?index\.js)`
-    const others = new RegExp(String.raw`^(.*package\.json|[\w-]+\.js|${ofHandlers}|${ofUsb})$`)
+    const ofAkri = String.raw`cli/([\w-]+\.js|page/[\w-]+\.(js|css|html))`
+    const own = String.raw`.*package\.json|[\w-]+\.js|${ofAkri}`
+    const others = new RegExp(`^(${own}|${ofHandlers}|${ofUsb})$`)
     for (const file of files.filter((file) => !single.includes(file))) expect(file).toMatch(others)
   })
 
@@ -65,6 +69,26 @@ describeUnless(built ? [] : ['npm run build'], "the tree of the agent's image", 
       { env: {}, stdio: ['ignore', 'ignore', 'pipe'] },
     )
     expect(await textOf(program.stderr)).toContain('a kubeconfig cannot be read here')
+  })
+
+  it('has akri ui with its page, which reaches the cluster as the account of its Pod', async () => {
+    const options = ['--port', '0', '--allowed-host', 'a.example', '--log-format', 'json']
+    const program = spawn(process.execPath, [path.join(app, 'cli/akri.js'), 'ui', ...options], {
+      env: { KUBERNETES_SERVICE_HOST: '127.0.0.1', KUBERNETES_SERVICE_PORT: '1' },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
+    let log = ''
+    program.stderr.on('data', (chunk) => {
+      log += String(chunk)
+    })
+    try {
+      const address = await eventually(() => /"address":"([^"]+)"/.exec(log)?.[1] ?? expect.fail())
+      expect(log).toContain('serviceaccount/')
+      const page = await visit(address, '/', { host: 'a.example' })
+      expect(await textOf(page)).toContain('<!doctype html>')
+    } finally {
+      program.kill()
+    }
   })
 
   it.skipIf(!canBeHandler)(
