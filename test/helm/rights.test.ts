@@ -101,6 +101,23 @@ describe('the table of rights in docs/operators.md', () => {
     }
   })
 
+  it.skipIf(missingForChart !== undefined)(
+    'has nothing of the page, which may list and watch what docs/ui.md names, and no Secret',
+    async () => {
+      const ui = { enabled: true, hosts: ['devices.example.com'] }
+      const rights = rightsIn(await render({ ui })).filter((right) => /^akri-ui-sa /.test(right))
+      const kinds = ['configurations.akri.sh', 'instances.akri.sh', 'nodereports.akri.sh']
+      expect(rights).toEqual(
+        [...kinds, 'events', 'pods']
+          .flatMap((kind) => ['list', 'watch'].map((verb) => `akri-ui-sa all ${kind}  ${verb}`))
+          .sort(),
+      )
+      const page = readFileSync(path.join(root, 'docs/ui.md'), 'utf8')
+      for (const kind of ['Configurations', 'Instances', 'NodeReports', 'Pods', 'Events'])
+        expect(page).toMatch(new RegExp(`\\| ${kind} \\|`))
+    },
+  )
+
   interface Workload extends KubernetesObject {
     readonly spec: {
       readonly template: {
@@ -127,12 +144,15 @@ describe('the table of rights in docs/operators.md', () => {
     async () => {
       const handlers = builtIn.handlers.map(({ name }) => [name, { discovery: { enabled: true } }])
       const custom = { discovery: { enabled: true, image: { repository: 'handler' } } }
-      const values = { ...Object.fromEntries(handlers), custom, discovery: { oneProcess: false } }
+      const ui = { enabled: true, hosts: ['devices.example.com'] }
+      const programs = { ...Object.fromEntries(handlers), custom, ui }
+      const values = { ...programs, discovery: { oneProcess: false } }
       const together = manifests(['handlers/network'])
       expect(accountsOf([...(await render(values)), ...together])).toEqual({
         'akri-agent-daemonset': 'akri-agent-sa',
         'akri-controller-deployment': 'akri-controller-sa',
         'akri-webhook-configuration': 'akri-webhook-sa',
+        'akri-ui': 'akri-ui-sa',
         'akri-cleanup': 'akri-helm-cleanup-hook-sa',
         'akri-custom-discovery-daemonset': 'none',
         ...Object.fromEntries(

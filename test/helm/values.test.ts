@@ -78,6 +78,7 @@ describeUnless(missingForChart, 'values of the chart', () => {
     ['logLevel', { agent: { logLevel: 'trace' } }],
     ['discoveryHandlers', { agent: { host: { discoveryHandlers: 'var/lib' } } }],
     ['memoryLimit', { agent: { resources: { memoryLimit: '320MB' } } }],
+    ['hosts', { ui: { hosts: ['https://devices.example.com'] } }],
     ['failurePolicy', { webhookConfiguration: { failurePolicy: 'fail' } }],
     ['permissions', { udev: { configuration: { discoveryDetails: { permissions: 'rwx' } } } }],
     ['mounts', { agent: { handlerAccess: { mounts: ['/x'] } } }],

@@ -14,6 +14,7 @@ const SNMP = 'akri-snmp-discovery-daemonset'
 export const UDEV = 'akri-udev-discovery-daemonset'
 const USB = 'akri-usb-discovery-daemonset'
 const DEBUG_ECHO = 'akri-debug-echo-discovery-daemonset'
+const UI = 'akri-ui'
 /** The programs by the names of their values. */
 export const PROGRAMS = {
   agent: AGENT,
@@ -29,6 +30,7 @@ export const PROGRAMS = {
   'udev.discovery': UDEV,
   'usb.discovery': USB,
   'debugEcho.discovery': DEBUG_ECHO,
+  ui: UI,
 } as const
 export const programs = Object.entries(PROGRAMS)
 export const bothHandlers = [
@@ -46,6 +48,7 @@ export const everything = [
   ['udev.discovery.enabled', true],
   ['usb.discovery.enabled', true],
   ['debugEcho.discovery.enabled', true],
+  ['ui', { enabled: true, hosts: ['devices.example.com'] }],
 ] as const
 
 export interface Workload extends KubernetesObject {

@@ -62,7 +62,7 @@ Not in values.yaml: these are empty maps in the existing chart, and Helm warns o
 {{- if kindIs "invalid" $program.tolerations }}{{ $_ := set $program "tolerations" $tolerations }}{{ end -}}
 {{- end -}}
 {{- /* A list of tolerations can be an empty map. */}}
-{{- range list "agent" "controller" "webhookConfiguration" -}}
+{{- range list "agent" "controller" "webhookConfiguration" "ui" -}}
 {{- $program := get $.Values . -}}
 {{- if not $program.tolerations }}{{ $_ := set $program "tolerations" list }}{{ end -}}
 {{- end -}}
@@ -236,6 +236,7 @@ release is installed already. Arguments: path, resources, found.
 {{- if $values.agent.enabled }}{{ $names = append $names "akri-agent" }}{{ end -}}
 {{- if $values.controller.enabled }}{{ $names = append $names "akri-controller" }}{{ end -}}
 {{- if include "akri.webhook" $root }}{{ $names = append $names "akri-webhook" }}{{ end -}}
+{{- if $values.ui.enabled }}{{ $names = append $names "akri-ui" }}{{ end -}}
 {{- range (.root.Files.Get "handlers.json" | fromJson).handlers -}}
 {{- if include "akri.handlerApart" (dict "root" $root "name" .name) -}}
 {{- $together := and .network (include "akri.oneProcess" $root) -}}
@@ -282,7 +283,7 @@ release is installed already. Arguments: path, resources, found.
 {{- $found := .found -}}
 {{- include "akri.portChecks" . -}}
 {{- include "akri.handlerChecks" . -}}
-{{- $programs := dict "agent" 96 "controller" 64 "webhookConfiguration" 128 -}}
+{{- $programs := dict "agent" 96 "controller" 64 "webhookConfiguration" 128 "ui" 96 -}}
 {{- range include "akri.handlerNames" $root | fromJsonArray }}{{ $_ := set $programs (printf "%s.discovery" .) 64 }}{{ end -}}
 {{- range $path, $beside := $programs -}}
 {{- $program := include "akri.valueAt" (dict "values" $values "path" $path) | fromJson -}}
@@ -339,6 +340,9 @@ release is installed already. Arguments: path, resources, found.
 {{- if and $program.onlyOnControlPlane ($program.affinity | default dict).nodeAffinity -}}
 {{- include "akri.note" (dict "found" $found "list" "refusals" "line" (printf "%s.onlyOnControlPlane: true: give this or %s.affinity.nodeAffinity, not both" $path $path)) -}}
 {{- end -}}
+{{- end -}}
+{{- if and $values.ui.enabled (not $values.ui.hosts) -}}
+{{- include "akri.note" (dict "found" $found "list" "refusals" "line" "ui.hosts: write the hosts at which browsers open the page, such as devices.example.com; see docs/ui.md") -}}
 {{- end -}}
 {{- if not (include "akri.rights" .root) -}}
 {{- if or $values.agent.enabled $values.controller.enabled -}}
