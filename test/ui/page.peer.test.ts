@@ -1,10 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import path from 'node:path'
-import { pathToFileURL } from 'node:url'
-import { silentLogger, systemClock } from '@akrijs/runtime'
-import { serveUi, type UiItem, type UiServer } from '@akrijs/ui'
-import axe from 'axe-core'
+import type { UiItem } from '@akrijs/ui'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, expect, it, onTestFinished } from 'vitest'
 import { deviceNamed, MemorySource } from '../../ui/src/testing/memory-source.js'
@@ -13,6 +10,7 @@ import { configuration } from '../standalone/support/manifests.js'
 import { pageAddress } from '../standalone/support/page-visitor.js'
 import { eventually } from '../support/eventually.js'
 import { describeUnless } from '../support/unless.js'
+import { axeFaults } from './support/axe-faults.js'
 import {
   goTo,
   missingForBrowsers,
@@ -21,11 +19,12 @@ import {
   startBrowser,
   untilLive,
 } from './support/browser.js'
+import { servedPage } from './support/served-page.js'
 import { workshop } from './support/workshop.js'
 
 const HOSTILE = '<img src=x onerror="window.hacked = true">'
 const PHONE = { width: 390, height: 844 }
-const PAGES = ['/', '/devices', '/devices/plant/ip-cameras-4d2f00', '/handlers']
+const PAGES = ['/', '/devices', '/devices/plant/ip-cameras-4d2f00', '/map', '/handlers']
 const IMAGES = path.join(root, 'docs/images')
 
 const echo = (...descriptions: readonly string[]) =>
@@ -39,7 +38,6 @@ const echo = (...descriptions: readonly string[]) =>
 describeUnless(missingForBrowsers, 'the page in a browser', () => {
   const akri = AkriProgram.ofEachTest()
   let browser: Browser
-  let server: UiServer | undefined
 
   beforeAll(async () => {
     browser = await startBrowser()
@@ -49,19 +47,7 @@ describeUnless(missingForBrowsers, 'the page in a browser', () => {
 
   afterEach(async () => {
     for (const context of browser.contexts()) await context.close()
-    await server?.close()
-    server = undefined
   })
-
-  async function serve(source: MemorySource): Promise<string> {
-    server = await serveUi({
-      source,
-      page: pathToFileURL(path.join(root, 'cli/dist/page/')),
-      clock: systemClock,
-      log: silentLogger,
-    })
-    return server.address
-  }
 
   const cards = (page: Page) => page.getByRole('list', { name: 'Devices' }).getByRole('link')
 
@@ -82,7 +68,7 @@ describeUnless(missingForBrowsers, 'the page in a browser', () => {
   })
 
   it('gives nothing to a wrong token, and to a name of another site for this machine', async () => {
-    const address = await serve(workshop())
+    const address = await servedPage(workshop())
     const { port, search } = new URL(address)
     const notices = [
       [`http://127.0.0.1:${port}/?token=wrong`, /akri prints that address/],
@@ -97,7 +83,7 @@ describeUnless(missingForBrowsers, 'the page in a browser', () => {
   })
 
   it('gives nothing to a page of another site in the browser of its visitor', async () => {
-    const address = await serve(workshop())
+    const address = await servedPage(workshop())
     const { origin } = new URL(address)
     const other = createServer((_, response) => {
       response.setHeader('content-type', 'text/html')
@@ -186,7 +172,7 @@ describeUnless(missingForBrowsers, 'the page in a browser', () => {
     const source = new MemorySource()
     for (let index = 0; index < 10_000; index++)
       source.putObject(deviceNamed(`lab-${index}`, { NAME: `device ${index}` }))
-    const page = await openPage(browser, await serve(source))
+    const page = await openPage(browser, await servedPage(source))
     await goTo(page, '/devices')
     await page.getByText('10,000 devices').waitFor()
     await page.evaluate('scrollTo(0, document.documentElement.scrollHeight)')
@@ -200,7 +186,7 @@ describeUnless(missingForBrowsers, 'the page in a browser', () => {
   })
 
   it('needs no mouse', async () => {
-    const page = await openPage(browser, await serve(workshop()))
+    const page = await openPage(browser, await servedPage(workshop()))
     await goTo(page, '/devices')
     await page.keyboard.press('/')
     await page.keyboard.type('dome sn-2017')
@@ -218,24 +204,18 @@ describeUnless(missingForBrowsers, 'the page in a browser', () => {
   ] as const)('has no fault that axe finds, in %s, at the size %j', async (colorScheme, size) => {
     const viewport = size ?? { width: 1280, height: 800 }
     const options = { colorScheme, viewport, bypassCSP: true }
-    const page = await openPage(browser, await serve(workshop()), options)
+    const page = await openPage(browser, await servedPage(workshop()), options)
     for (const each of PAGES) {
       await goTo(page, each)
       if (each.startsWith('/devices/')) await page.getByText('YAML').click()
-      await page.evaluate(axe.source)
-      const faults = await page.evaluate(async () => {
-        const run: typeof axe.run = Reflect.get(globalThis, 'axe').run
-        const { violations } = await run()
-        return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join()}`)
-      })
-      expect(faults, each).toEqual([])
+      expect(await axeFaults(page), each).toEqual([])
       const width = await page.evaluate('document.documentElement.scrollWidth')
       expect(width, `${each} has no scroll bar at the bottom`).toBeLessThanOrEqual(viewport.width)
     }
   })
 
   it('has the lines of a Pod, the history and the YAML of a device', async () => {
-    const page = await openPage(browser, await serve(workshop()))
+    const page = await openPage(browser, await servedPage(workshop()))
     await goTo(page, '/devices/plant/ip-cameras-4d2f00')
     await page.getByText('akri.sh/ip-cameras-4d2f00: "1"').waitFor()
     await page.getByText('node-a sees the device').waitFor()
@@ -251,8 +231,9 @@ describeUnless(missingForBrowsers, 'the page in a browser', () => {
       ['ui-devices', 'light', '/devices'],
       ['ui-devices-dark', 'dark', '/devices'],
       ['ui-device', 'light', '/devices/plant/ip-cameras-4d2f00'],
+      ['ui-map', 'light', '/map'],
     ] as const
-    const address = await serve(workshop())
+    const address = await servedPage(workshop())
     for (const [name, colorScheme, at] of shots) {
       const page = await openPage(browser, address, { colorScheme })
       await untilLive(page)

@@ -4,6 +4,7 @@ import { connection, items } from './feed.js'
 import { DevicePage } from './pages/device-page.js'
 import { DevicesPage } from './pages/devices-page.js'
 import { HandlersPage } from './pages/handlers-page.js'
+import { MapPage } from './pages/map-page.js'
 import { OverviewPage } from './pages/overview-page.js'
 import { ConnectionNotice, ConnectionState } from './parts/connection.js'
 import { Mark } from './parts/icons.js'
@@ -11,6 +12,7 @@ import { Mark } from './parts/icons.js'
 const LINKS = [
   { href: '/', title: 'Overview' },
   { href: '/devices', title: 'Devices' },
+  { href: '/map', title: 'Map' },
   { href: '/handlers', title: 'Handlers' },
 ]
 
@@ -35,6 +37,7 @@ function Pages() {
       <Route path="/" component={OverviewPage} />
       <Route path="/devices" component={DevicesPage} />
       <Route path="/devices/:namespace/:name" component={DevicePage} />
+      <Route path="/map" component={MapPage} />
       <Route path="/handlers" component={HandlersPage} />
       <Route default component={NoPage} />
     </Router>

@@ -4,6 +4,7 @@ import { items } from '../feed.js'
 import { configurationState } from '../model/attention.js'
 import { type DeviceQuery, findDevices, SORTS, STATES } from '../model/device-search.js'
 import { configurationOf, counted, NOT_READ, nameOf, searchHref } from '../model/shown.js'
+import { Choice } from '../parts/choice.js'
 import { DeviceCard } from '../parts/device-card.js'
 import { VirtualGrid } from '../parts/virtual-grid.js'
 
@@ -127,28 +128,6 @@ function NoDevices(props: { readonly isSearched: boolean; readonly configuration
         ))}
       </dl>
     </div>
-  )
-}
-
-interface ChoiceProps {
-  readonly label: string
-  readonly value: string
-  readonly choices: readonly (readonly [value: string, text: string])[]
-  onChoice(value: string): void
-}
-
-function Choice({ label, value, choices, onChoice }: ChoiceProps) {
-  return (
-    <label class="field">
-      <span class="hidden">{label}</span>
-      <select value={value} onChange={(event) => onChoice(event.currentTarget.value)}>
-        {choices.map(([each, text]) => (
-          <option value={each} key={each}>
-            {text}
-          </option>
-        ))}
-      </select>
-    </label>
   )
 }
 
