@@ -83,6 +83,7 @@ export const runOptions = {
   ui,
   // Commander makes `ui` false of it.
   noUi: { argument: '', meaning: 'serve no page' },
+  write: toggle({ meaning: 'the page may write Configurations into the files of -f' }),
   plain: toggle({ meaning: 'print lines instead of the live view' }),
   color: outputOptions.color,
 }

@@ -1,12 +1,14 @@
-// The process of `akri discover FILE --watch` in which a handler runs: Node.js loads a module once,
-// so each version of the author's files gets a process of its own.
+// The process in which a handler runs of `akri discover FILE --watch`, and of the page that tries
+// Configurations. Node.js loads a module once, so each version of the author's files gets a process
+// of its own. A trial cannot hurt the agent there.
 import { fileURLToPath } from 'node:url'
 import { detailsWarnings } from '@akrijs/api'
-import { chainOf, fieldOf } from '@akrijs/runtime'
+import { chainOf, fieldOf, systemClock } from '@akrijs/runtime'
 import { createLogger, failureText, redirectOutput, watchLoop } from '@akrijs/runtime/program'
 import { DiscoveryProperties } from '@akrijs/sdk/handler'
 import { endWithStdin, followDiscovery } from '@akrijs/sdk/host'
 import { HANDLERS_FROM } from './built-in-handlers.js'
+import { type Showing, showLists } from './commands/discover.js'
 import { findHandler } from './handler-source.js'
 import { listText } from './view/list-text.js'
 import { terminalLogger } from './view/terminal-log.js'
@@ -39,9 +41,11 @@ async function followHandler(request: DiscoveryProcessRequest): Promise<void> {
     program: 'akri',
     isText: logFormat !== 'json',
   })
-  const handler = await (await findHandler(request.handler, HANDLERS_FROM)).load()
+  const load = async () => (await findHandler(request.handler, HANDLERS_FROM)).load()
   const properties = new DiscoveryProperties(request.properties)
   const { details } = request
+  if (request.isOnce) return followOnce({ ...request, properties, load, log })
+  const handler = await load()
   for (const warning of await detailsWarnings(details, handler))
     log.warn({ warning }, 'details may be wrong')
   for await (const list of followDiscovery(handler, {
@@ -51,6 +55,28 @@ async function followHandler(request: DiscoveryProcessRequest): Promise<void> {
     log,
   }))
     await send({ list: listText(list, request.form) })
+}
+
+/** The code of `akri discover` without `--watch`. */
+async function followOnce(
+  showing: Pick<Showing, 'details' | 'properties' | 'load' | 'log'> &
+    Pick<DiscoveryProcessRequest, 'handler' | 'form'>,
+): Promise<void> {
+  let sent = Promise.resolve()
+  await showLists({
+    ...showing,
+    watch: false,
+    once: false,
+    handlerName: showing.handler,
+    signal: stop.signal,
+    stop: () => stop.abort(),
+    clock: systemClock,
+    show: (list) => {
+      sent = send({ list: listText(list, showing.form) })
+    },
+    tell: (message, text) => showing.log.warn({ text }, message),
+  })
+  await sent
 }
 
 async function fail(error: unknown): Promise<void> {

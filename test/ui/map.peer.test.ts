@@ -46,7 +46,7 @@ describeUnless(missingForBrowsers, 'the map in a browser', () => {
     expect(await litLines(page)).toBe(0)
   })
 
-  it('has a bounded number of boxes for 1,000 devices, and says how many it leaves out', async () => {
+  it('has few boxes for 1,000 devices, and says how many have no box', async () => {
     const source = new MemorySource()
     source.putObject(configurationNamed('lab', 'udev'))
     for (let index = 0; index < 1000; index++)

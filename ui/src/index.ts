@@ -1,4 +1,4 @@
 // The page with the devices, and its server.
-export { UiPortError } from './errors.js'
+export { UiPortError, UiTrialError } from './errors.js'
 export { type ProxiedUi, serveUi, type UiServer } from './server/ui-server.js'
 export * from './source.js'

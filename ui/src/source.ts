@@ -1,4 +1,4 @@
-import type { Configuration, Instance, ManifestProblem } from '@akrijs/api'
+import type { Configuration, Finding, Instance, ManifestProblem, Place } from '@akrijs/api'
 import type { ObjectKey } from '@akrijs/kube/objects'
 
 // What the page shows, without a word about where it comes from: one machine, or a cluster.
@@ -71,6 +71,69 @@ export interface UiSource {
   item(key: UiKey): UiItem | undefined
   /** @param listener gets the key of each item that comes, changes or goes */
   onChange(listener: (key: UiKey) => void, signal: AbortSignal): void
+  /** @default no page to try Configurations */
+  readonly trial?: UiTrial | undefined
+}
+
+/** What `akri validate` finds in a text. */
+export interface UiCheck {
+  readonly findings: readonly (Finding & { readonly place?: Place | undefined })[]
+  /** The number of further findings. */
+  readonly more: number
+  /** The names of its valid Configurations. */
+  readonly configurations: readonly string[]
+}
+
+/** A device that a handler reports with a reason. */
+export interface UiReportedDevice {
+  readonly id: string
+  readonly reason: string
+  readonly detail?: string | undefined
+}
+
+/** What `akri discover` shows. */
+export interface UiDiscovery {
+  readonly devices: readonly {
+    readonly id: string
+    readonly properties: Readonly<Record<string, string>>
+  }[]
+  readonly leftOut: readonly UiReportedDevice[]
+  readonly problems: readonly UiReportedDevice[]
+  readonly remarks: readonly string[]
+}
+
+/** The text of the file with a Configuration. */
+export interface UiFile {
+  readonly file: string
+  readonly text: string
+  /** Tells whether the file has changed since. */
+  readonly version: string
+}
+
+/** A file that a person edits. */
+export interface UiOpenFile {
+  /** The Configuration by which it was opened; the page names no paths. */
+  readonly configuration: string
+  readonly version: string
+}
+
+/** Tries Configurations that a person writes in the page. Each method may throw a UiTrialError. */
+export interface UiTrial {
+  /** @param open the file that the text is to replace */
+  check(text: string, open: UiOpenFile | undefined): Promise<UiCheck>
+  /** Asks the handler of a Configuration of the text once, and writes nothing. */
+  discover(text: string, name: string, signal: AbortSignal): Promise<UiDiscovery>
+  /** Opens and writes files of Configurations. @default nothing is written */
+  readonly files?: UiFiles | undefined
+}
+
+export interface UiFiles {
+  open(configuration: string): Promise<UiFile>
+  /**
+   * Writes a text without problems into the open file, or else into a new one.
+   * @returns the file as it is then, for the next edit
+   */
+  write(text: string, open: UiOpenFile | undefined): Promise<UiOpenFile & Pick<UiFile, 'file'>>
 }
 
 export function configurationKey(key: ObjectKey): UiKey {

@@ -65,7 +65,7 @@ export async function discover(
   }
 }
 
-interface Showing
+export interface Showing
   extends Pick<DiscoverOptions, 'watch' | 'once'>,
     Pick<ProcessContext, 'log' | 'signal' | 'stop'> {
   /** What the command line calls the handler. */

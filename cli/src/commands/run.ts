@@ -43,6 +43,7 @@ import {
   writeSocketsLink,
 } from '../places.js'
 import { StandaloneSource } from '../ui/standalone-source.js'
+import { StandaloneTrial } from '../ui/standalone-trial.js'
 import { hasColors, isCapable, withColoredLevel } from '../view/colors.js'
 import { logDevices } from '../view/device-log.js'
 import { LiveScreen } from '../view/live-screen.js'
@@ -158,7 +159,15 @@ async function runAgent(
     },
   })
   const about = { title: nodeName }
-  const source = new StandaloneSource({ about, standalone, brokers, isolated })
+  const trial = new StandaloneTrial({
+    standalone,
+    manifests: file,
+    writes: options.write,
+    isolated,
+    handlerVariables,
+    log,
+  })
+  const source = new StandaloneSource({ about, standalone, brokers, isolated, trial })
   await writeSocketsLink(stateDir, sockets)
   closer.add(() => removeSocketsLink(stateDir))
   closer.add(() => brokers.close())

@@ -11,6 +11,7 @@ import {
   type UiItem,
   type UiKey,
   type UiSource,
+  type UiTrial,
 } from '@akrijs/ui'
 
 interface StandaloneSourceOptions {
@@ -19,16 +20,19 @@ interface StandaloneSourceOptions {
   readonly brokers: Pick<BrokerSet, 'state'>
   /** Whether each handler runs in a process of its own. */
   readonly isolated: boolean
+  readonly trial: UiTrial
 }
 
 /** What the page shows of the agent of this machine. */
 export class StandaloneSource implements UiSource {
   readonly about: UiAbout
+  readonly trial: UiTrial
   readonly #options: StandaloneSourceOptions
   readonly #brokerChanges = new Listeners<[instance: ObjectKey]>()
 
   constructor(options: StandaloneSourceOptions) {
     this.about = options.about
+    this.trial = options.trial
     this.#options = options
   }
 

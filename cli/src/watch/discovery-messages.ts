@@ -10,6 +10,8 @@ export interface DiscoveryProcessRequest {
   readonly logLevel: LogLevel
   readonly logFormat: 'text' | 'json'
   readonly isColored: boolean
+  /** Whether the process ends after the first list that tells something. @default false */
+  readonly isOnce?: boolean
 }
 
 /** What the process of a discovery sends: its lists as text, and at last why it failed. */

@@ -16,6 +16,13 @@ interface DiscoveryListeners {
   onFile(file: string): void
 }
 
+interface DiscoverySurroundings {
+  /** Where the handler's own output goes. @default standard error of this process */
+  readonly output?: 'ignore'
+  /** The names of the variables that it gets. @default all of this process */
+  readonly variables?: readonly string[]
+}
+
 /** A process with a handler. */
 export class DiscoveryProcess {
   /** Resolves when the process has ended, with the reason. */
@@ -23,12 +30,18 @@ export class DiscoveryProcess {
   readonly #child: ChildProcess
   #failure: string | undefined
 
-  constructor(request: DiscoveryProcessRequest, { onList, onFile }: DiscoveryListeners) {
+  constructor(
+    request: DiscoveryProcessRequest,
+    { onList, onFile }: DiscoveryListeners,
+    { output, variables }: DiscoverySurroundings = {},
+  ) {
+    const names = variables ?? Object.keys(process.env)
+    const environment = Object.fromEntries(names.map((name) => [name, process.env[name]]))
     const child = fork(PROGRAM, [], {
       // Node.js reports what it loads to its parent, for `node --watch`.
-      env: { ...process.env, WATCH_REPORT_DEPENDENCIES: '1' },
+      env: { ...environment, WATCH_REPORT_DEPENDENCIES: '1' },
       // The process ends with its standard input. The output of a handler is no list.
-      stdio: ['pipe', 2, 2, 'ipc'],
+      stdio: ['pipe', output ?? 2, output ?? 2, 'ipc'],
       serialization: 'advanced',
     })
     this.#child = child

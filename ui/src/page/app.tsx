@@ -6,6 +6,7 @@ import { DevicesPage } from './pages/devices-page.js'
 import { HandlersPage } from './pages/handlers-page.js'
 import { MapPage } from './pages/map-page.js'
 import { OverviewPage } from './pages/overview-page.js'
+import { TryPage } from './pages/try-page.js'
 import { ConnectionNotice, ConnectionState } from './parts/connection.js'
 import { Mark } from './parts/icons.js'
 
@@ -14,6 +15,7 @@ const LINKS = [
   { href: '/devices', title: 'Devices' },
   { href: '/map', title: 'Map' },
   { href: '/handlers', title: 'Handlers' },
+  { href: '/try', title: 'Try' },
 ]
 
 export function App() {
@@ -39,6 +41,7 @@ function Pages() {
       <Route path="/devices/:namespace/:name" component={DevicePage} />
       <Route path="/map" component={MapPage} />
       <Route path="/handlers" component={HandlersPage} />
+      <Route path="/try" component={TryPage} />
       <Route default component={NoPage} />
     </Router>
   )
@@ -57,7 +60,7 @@ function NoPage() {
 
 function Header() {
   const { path } = useLocation()
-  const { title } = items.value.about
+  const { title, trial } = items.value.about
   const page = LINKS.findLast(({ href }) => path === href || path.startsWith(`${href}/`))
   useEffect(() => {
     document.title = [page?.title, title, 'akri'].filter(Boolean).join(' · ')
@@ -71,7 +74,7 @@ function Header() {
           {title !== '' && <bdi class="node">{title}</bdi>}
         </a>
         <nav aria-label="Pages">
-          {LINKS.map((link) => (
+          {LINKS.filter(({ href }) => href !== '/try' || trial !== undefined).map((link) => (
             <a href={link.href} aria-current={link === page ? 'page' : undefined}>
               {link.title}
             </a>

@@ -1,6 +1,5 @@
 import { signal } from '@preact/signals'
-import type { ChangeMessage } from '../server/change-stream.js'
-import type { UiAbout } from '../source.js'
+import type { AboutMessage, ChangeMessage } from '../server/change-stream.js'
 import { type Items, NO_ITEMS, withChanges } from './model/store.js'
 
 /**
@@ -24,7 +23,7 @@ export function follow(): void {
   // A new stream sends everything again: until it has, the page shows what it had before.
   let received: ChangeMessage[] | undefined = []
   stream.addEventListener('about', (event) => {
-    const about: UiAbout = JSON.parse(event.data)
+    const about: AboutMessage = JSON.parse(event.data)
     first = { ...NO_ITEMS, about }
     received = []
   })

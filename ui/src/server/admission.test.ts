@@ -7,12 +7,13 @@ const COOKIE = 'akri-4000=the-token'
 interface VisitOptions {
   readonly method?: string
   readonly given?: string
+  readonly takesPost?: boolean
   readonly headers?: Readonly<Record<string, string>>
 }
 
-function visit({ method = 'GET', given, headers = {} }: VisitOptions) {
+function visit({ method = 'GET', given, takesPost = false, headers = {} }: VisitOptions) {
   const all = { host: '127.0.0.1:4000', ...headers }
-  return admissionOf({ method, given: given ?? null, headers: all }, DOOR)
+  return admissionOf({ method, given: given ?? null, headers: all, takesPost }, DOOR)
 }
 
 const kindOf = (options: VisitOptions) => visit(options).kind
@@ -79,6 +80,37 @@ describe('the page of an agent', () => {
   it.each(['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'HEAD'])('refuses %s', (method) => {
     const refused = { kind: 'refused', status: 405 }
     expect(visit({ method, headers: { cookie: COOKIE } })).toMatchObject(refused)
+  })
+
+  const POST = {
+    cookie: COOKIE,
+    origin: 'http://127.0.0.1:4000',
+    'content-type': 'application/json',
+    'sec-fetch-site': 'same-origin',
+  }
+  const post = (headers: VisitOptions['headers'], takesPost = true) =>
+    kindOf({ method: 'POST', takesPost, headers: { ...POST, ...headers } })
+
+  it('admits data of this page, at the paths that take data', () => {
+    expect(post({})).toBe('admitted')
+    expect(post({}, false)).toBe('refused')
+    expect(kindOf({ method: 'PUT', takesPost: true, headers: POST })).toBe('refused')
+  })
+
+  it.each([
+    ['no cookie', { cookie: '' }],
+    ['another origin', { origin: 'http://127.0.0.1:4001' }],
+    ['a form', { 'content-type': 'application/x-www-form-urlencoded' }],
+    ['a form of texts', { 'content-type': 'text/plain' }],
+    ['another site', { 'sec-fetch-site': 'same-site' }],
+    ['another host', { host: 'evil.example:4000' }],
+  ])('refuses data with %s', (_, headers) => {
+    expect(post(headers)).toBe('refused')
+  })
+
+  it('refuses data without an origin: each browser sends one', () => {
+    const { origin: _, ...headers } = POST
+    expect(kindOf({ method: 'POST', takesPost: true, headers })).toBe('refused')
   })
 })
 

@@ -20,6 +20,8 @@ interface Visit {
   readonly headers: IncomingHttpHeaders
   /** The token in the address; null if the address has none. */
   readonly given: string | null
+  /** Whether the path takes data. @default false */
+  readonly takesPost?: boolean
 }
 
 const NO_TOKEN =
@@ -31,22 +33,28 @@ const NO_TOKEN =
  * visitor: also under a name of its own that resolves to this machine (DNS rebinding).
  */
 export function admissionOf(visit: Visit, door: Door): Admission {
-  const { method, headers } = visit
-  if (method !== 'GET') return { kind: 'refused', status: 405, reason: 'Only GET is served.' }
-  return 'hosts' in door ? behindProxy(headers, door.hosts) : withToken(visit, door)
+  const { method, headers, takesPost } = visit
+  if ('hosts' in door) return method === 'GET' ? behindProxy(headers, door.hosts) : ONLY_GET
+  return method === 'GET' || (method === 'POST' && takesPost) ? withToken(visit, door) : ONLY_GET
 }
+
+const ONLY_GET: Admission = { kind: 'refused', status: 405, reason: 'Only GET is served.' }
 
 interface TokenDoor {
   readonly port: number
   readonly token: string
 }
 
-function withToken({ headers, given }: Visit, { port, token }: TokenDoor): Admission {
+function withToken({ method, headers, given }: Visit, { port, token }: TokenDoor): Admission {
   const hosts = ['127.0.0.1', 'localhost', '[::1]'].map((host) => `${host}:${port}`)
   const { host = '', origin } = headers
   if (!hosts.includes(host)) return refused(`Open this page at http://${hosts[0]}/.`)
   if (origin !== undefined && !hosts.some((each) => origin === `http://${each}`))
     return refused(OTHER_SITE)
+  // A form of another site can send neither: browsers ask the server first, and it refuses.
+  const isJson = headers['content-type'] === 'application/json'
+  if (method === 'POST' && (origin === undefined || !isJson))
+    return refused('Only this page sends data.')
   const name = cookieName(port)
   if (given !== null)
     return isSame(given, token)

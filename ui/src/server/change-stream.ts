@@ -1,9 +1,14 @@
 import { type Clock, nextTurn, untilAborted } from '@akrijs/runtime'
-import type { UiKey, UiSource } from '../source.js'
+import type { UiAbout, UiKey, UiSource } from '../source.js'
 import { type ShownItem, shownItem } from './shown-item.js'
 
 /** A message of the stream: items by key; null for an item that is gone. */
 export type ChangeMessage = readonly (readonly [key: UiKey, item: ShownItem | null])[]
+
+/** The first message: what this page is, and whether it tries or also writes Configurations. */
+export interface AboutMessage extends UiAbout {
+  readonly trial?: 'read' | 'write' | undefined
+}
 
 /** Changes within this time are one message, in milliseconds. */
 const GATHER_MS = 100
@@ -35,7 +40,7 @@ export async function streamChanges(options: StreamOptions): Promise<void> {
     wake()
   }, signal)
   for (const key of source.keys()) waiting.add(key)
-  await write(eventText('about', source.about))
+  await write(eventText('about', aboutOf(source)))
   let isSynced = false
   while (!signal.aborted) {
     const keys = [...take(waiting, MAX_ITEMS)]
@@ -53,6 +58,11 @@ export async function streamChanges(options: StreamOptions): Promise<void> {
     if ((await untilChanged(changed, clock, signal)) === 'idle') await write(': \n\n')
     else await clock.sleep(GATHER_MS, signal).catch(() => undefined)
   }
+}
+
+function aboutOf({ about, trial }: UiSource): AboutMessage {
+  if (trial === undefined) return about
+  return { ...about, trial: trial.files === undefined ? 'read' : 'write' }
 }
 
 /** Removes at most so many keys from a set. */

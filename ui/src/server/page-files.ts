@@ -14,7 +14,7 @@ const TYPES: Readonly<Record<string, string>> = {
 }
 
 /** The pages of the router in the browser: a reload asks for them here. */
-const PAGES = /^\/(devices(\/[^/]+\/[^/]+)?|handlers|map)?$/
+const PAGES = /^\/(devices(\/[^/]+\/[^/]+)?|handlers|map|try)?$/
 
 /** The files of the page, all in memory: no address becomes the path of a file. */
 export class PageFiles {

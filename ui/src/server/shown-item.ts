@@ -54,7 +54,7 @@ function withWords(item: UiItem): ShownItem {
  * The same value with texts that no browser and no terminal obeys, as a person can copy them, and
  * without passwords of URLs.
  */
-function shown(value: unknown): unknown {
+export function shown(value: unknown): unknown {
   if (typeof value === 'string') return printableLines(maskUrls(value))
   if (Array.isArray(value)) return value.map(shown)
   if (typeof value !== 'object' || value === null) return value

@@ -7,6 +7,7 @@ import type { UiSource } from '../source.js'
 import { admissionOf, type Door } from './admission.js'
 import { streamChanges } from './change-stream.js'
 import { PageFiles } from './page-files.js'
+import { Trials } from './trials.js'
 
 // On Node.js 24, an import of node:http loads undici too: 2 MB.
 const { createServer } = process.getBuiltinModule('node:http')
@@ -73,8 +74,8 @@ export interface UiServer {
 }
 
 /**
- * Serves the page for reading only: on the loopback interface, to browsers that know its token; or
- * behind a proxy, without a token.
+ * Serves the page for reading only, unless the source takes Configurations: on the loopback
+ * interface, to browsers that know its token; or behind a proxy, without a token and for reading.
  * @throws UiPortError if the port is in use, or not allowed
  */
 export async function serveUi(options: UiServerOptions): Promise<UiServer> {
@@ -83,16 +84,23 @@ export async function serveUi(options: UiServerOptions): Promise<UiServer> {
   const files = new PageFiles(options.page)
   let door: Door = proxied ?? { port: wanted, token }
   let streams = 0
+  const { trial } = options.source
+  const trials = trial && new Trials(trial)
 
   const answer = async (request: IncomingMessage, response: ServerResponse) => {
-    request.resume()
     const { method, headers, url = '' } = request
     const [path = '', query] = url.split('?', 2)
     // For the probes of a kubelet, which names no host.
     if (proxied !== undefined && path === '/healthz')
       return end(response, 200, 'ok\n', 'text/plain; charset=utf-8')
     const given = path === '/' ? new URLSearchParams(query).get('token') : null
-    const admission = admissionOf({ method, headers, given }, door)
+    const takesPost = trials?.takes(path) ?? false
+    const admission = admissionOf({ method, headers, given, takesPost }, door)
+    if (admission.kind === 'admitted' && method === 'POST' && trials !== undefined) {
+      const { status, body } = await trials.answer(path, request, response)
+      return end(response, status, body, 'application/json')
+    }
+    request.resume()
     if (admission.kind === 'refused')
       return end(response, admission.status, noticeOf(admission.reason))
     if (admission.kind === 'welcome') {

@@ -16,11 +16,13 @@ import {
   type UiItem,
   type UiKey,
   type UiSource,
+  type UiTrial,
 } from '../source.js'
 
 /** A source whose items a test puts there. */
 export class MemorySource implements UiSource {
   readonly about: UiAbout
+  trial: UiTrial | undefined
   readonly #items = new Map<UiKey, UiItem>()
   readonly #listeners = new Listeners<[key: UiKey]>()
 

@@ -1,5 +1,5 @@
-import type { ChangeMessage } from '../../server/change-stream.js'
-import type { UiAbout, UiKey } from '../../source.js'
+import type { AboutMessage, ChangeMessage } from '../../server/change-stream.js'
+import type { UiKey } from '../../source.js'
 import type {
   ShownConfiguration,
   ShownDevice,
@@ -11,7 +11,7 @@ import type {
 
 /** All items that the server has sent, by kind and key. */
 export interface Items {
-  readonly about: UiAbout
+  readonly about: AboutMessage
   readonly configurations: ReadonlyMap<string, ShownConfiguration>
   readonly devices: ReadonlyMap<string, ShownDevice>
   readonly events: ReadonlyMap<string, ShownEvents>
