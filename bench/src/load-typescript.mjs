@@ -29,7 +29,7 @@ export async function bundleTypeScript(/** @type {string} */ file) {
     format: 'esm',
     target: 'node20',
     conditions: ['akri-source'],
-    external: ['@kubernetes/client-node', 'esbuild', 'node-opcua'],
+    external: ['@kubernetes/client-node', 'esbuild', 'node-opcua', 'playwright-core'],
     banner: {
       js:
         "import { createRequire } from 'node:module'; " +

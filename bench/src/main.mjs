@@ -16,6 +16,7 @@ const opcua = await loadTypeScript('bench/src/opcua.ts')
 const opcuaSession = await loadTypeScript('bench/src/opcua-session.ts')
 const plugToNode = await loadTypeScript('bench/src/plug-to-node.ts')
 const simulation = await loadTypeScript('bench/src/simulation.ts')
+const ui = await loadTypeScript('bench/src/ui.ts')
 const all = {
   plug: {
     measure: async () => [...(await plugToList.measure()), ...(await plugToNode.measure())],
@@ -30,6 +31,7 @@ const all = {
   growth,
   devices,
   simulation,
+  ui,
 }
 // Arguments select benches by name.
 const wanted = process.argv.slice(2)
