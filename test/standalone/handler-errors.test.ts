@@ -43,6 +43,14 @@ describe('akri discover', () => {
     expect(places.filter((place) => !place.includes('h.mjs:'))).toEqual([])
   })
 
+  it('says in one sentence what keeps a built-in handler from its network', () => {
+    const details = "{ broker: 'mqtt://127.0.0.1:1', homie: {} }"
+    const { stderr } = akri.run(['discover', 'mqtt', '--details-text', details])
+    expect(stderr).toMatch(
+      /^akri: handler mqtt failed: .* the broker mqtt:\/\/127\.0\.0\.1:1 .*ECONNREFUSED .*\n$/,
+    )
+  })
+
   it('names the line of the source that a compiler read', async () => {
     const text = moduleOf("async function* discover() { throw new Error('no bus') }")
     const map = { version: 3, sources: ['h.ts'], names: [], mappings: 'AAAA' }

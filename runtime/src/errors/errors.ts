@@ -2,7 +2,7 @@ import { types } from 'node:util'
 import { isRecord } from '../text/json.js'
 import { shorten } from '../text/printable.js'
 import { isSecretName, MASK, maskUrls } from '../text/secrets.js'
-import { isAuthorsLine, isOwnLine } from './handler-code.js'
+import { isAuthorsLine, isBuiltInLine, isOwnLine } from './handler-code.js'
 import { issuesText } from './schema-issue.js'
 
 /** What the program that meets an error does about it. */
@@ -221,13 +221,22 @@ export function handlerPlaces(error: unknown): readonly string[] {
   return all.findLast((places) => places.some(isAuthorsLine)) ?? all.at(-1) ?? []
 }
 
-/** What the code of a handler threw, with its causes. */
+/**
+ * What the code of a handler threw, with its causes. An error of a built-in handler that is no bug
+ * comes from the network or a Configuration: its sentence is enough.
+ */
 function thrownByHandler(error: unknown): readonly unknown[] {
   const chain = chainOf(error)
   const around = chain.findLastIndex(
     (link) => AkriError.is(link) && HANDLER_CODES.includes(link.code),
   )
-  return around < 0 ? [] : chain.slice(around + 1)
+  const thrown = around < 0 ? [] : chain.slice(around + 1)
+  const isExpected = kindOf(thrown[0]) !== 'bug' && thrown.some(isOfBuiltIn)
+  return isExpected ? [] : thrown
+}
+
+function isOfBuiltIn(link: unknown): boolean {
+  return stackText(link).slice(0, MAX_STACK).split('\n').some(isBuiltInLine)
 }
 
 /** Whether the stack of an error has places outside of Node.js and akri.js. */

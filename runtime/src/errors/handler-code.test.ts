@@ -1,5 +1,16 @@
+import { mkdirSync, mkdtempSync, realpathSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { expect, it } from 'vitest'
-import { handlerOfError, handlerOfExit, handlerPlaceIn, presentStack } from './handler-code.js'
+import { defineError, errorFields, handlerPlaces } from './errors.js'
+import {
+  handlerOfError,
+  handlerOfExit,
+  handlerPlaceIn,
+  noteHandler,
+  presentStack,
+} from './handler-code.js'
 
 const modules = new Map([
   ['/opt/sensor/dist/a.js', 'sensor'],
@@ -48,6 +59,19 @@ it('tells handlers of one directory apart by their files', () => {
   expect(at('/opt/h/wire.js', '/opt/h/c/c.js', '/opt/h/b.js')).toEqual({ handler: 'b', place })
 })
 
+/** The module of a built-in handler, and a line of a stack in it. */
+const builtIn = (() => {
+  const file = path.join(
+    realpathSync(mkdtempSync(path.join(tmpdir(), 'akri-handler-'))),
+    'dist/index.js',
+  )
+  mkdirSync(path.dirname(file))
+  writeFileSync(file, '')
+  writeFileSync(path.join(file, '../../package.json'), '{ "name": "@akrijs/handler-mine" }')
+  noteHandler(pathToFileURL(file).href, 'mine')
+  return [file, `    at read (file://${file}:7:9)`] as const
+})()
+
 const placed = (stack: string) => Object.assign(new Error('x'), { stack })
 const own = `    at y (${import.meta.dirname}/a.js:1:1)`
 const library = '    at x (/opt/sensor/node_modules/x/i.js:1:1)'
@@ -63,8 +87,21 @@ it.each([
   ['this program', placed(`Error: x\n${timer}\n${own}`), undefined],
 ])('names all handlers for an error of %s, unless it is of this program', (_, error, names) => {
   expect(handlerOfError(error, modules)).toEqual(names)
-  const builtIn = new Map([['/opt/handlers/udev/dist/index.js', 'udev']])
-  expect(handlerOfError(error, builtIn)).toBeUndefined()
+  const [file] = builtIn
+  expect(handlerOfError(error, new Map([[file, 'mine']]))).toBeUndefined()
+})
+
+it('shows a place in a built-in handler for a bug alone', () => {
+  const [file, place] = builtIn
+  const failed = (cause: unknown) =>
+    new (defineError('AKRI_ERR_HANDLER_FAILED', 'transient'))('failed', { cause })
+  const stack = `Error: x\n${place}\n${library}`
+  const network = placed(stack)
+  network.cause = placed(`Error: y\n${library}`)
+  expect(handlerPlaces(failed(network))).toEqual([])
+  expect(errorFields(failed(network)).cause?.stack).toBeUndefined()
+  expect(handlerPlaces(failed(Object.assign(new TypeError('x'), { stack })))).toEqual([place])
+  expect(handlerPlaces(failed(placed(stack.replace(file, '/opt/x.js'))))).toHaveLength(1)
 })
 
 it.each([

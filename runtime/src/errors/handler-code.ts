@@ -1,4 +1,4 @@
-import { realpathSync } from 'node:fs'
+import { readFileSync, realpathSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -18,14 +18,10 @@ const handlers = new Map<string, string>()
 const MAX_HANDLERS = 1000
 /** Folders of a package: its other folders are code of the handler too. */
 const FOLDERS = ['dist', 'lib', 'src', 'build']
-/** These are tested as a part of akri.js. */
-const BUILT_IN = new RegExp(
-  [
-    '/handlers/(udev|usb|onvif|opcua|mdns|ssdp|modbus|mqtt|snmp|debug-echo)' +
-      '/(dist|src)/index[.][jt]s$',
-    '/node_modules/@akrijs/handler-',
-  ].join('|'),
-)
+/** Handlers that are tested as a part of akri.js: the files of their modules. */
+const builtIn = new Set<string>()
+/** The names of their packages. */
+const BUILT_IN = /^@akrijs\/handler-/
 let onNoted: () => void = () => {}
 
 /** @param url the URL of the module of the handler */
@@ -33,7 +29,19 @@ export function noteHandler(url: string, name: string): void {
   const file = moduleFile(url)
   if (file === undefined || (handlers.size >= MAX_HANDLERS && !handlers.has(file))) return
   handlers.set(file, name)
+  if (BUILT_IN.test(packageOf(file))) builtIn.add(file)
   onNoted()
+}
+
+/** The name of the package whose folder `dist` or `src` has the file; empty if there is none. */
+function packageOf(file: string): string {
+  try {
+    const manifest = path.join(path.dirname(file), '../package.json')
+    const { name }: { readonly name?: unknown } = JSON.parse(readFileSync(manifest, 'utf8'))
+    return String(name)
+  } catch {
+    return ''
+  }
 }
 
 /** The handlers by the files of their modules. */
@@ -43,7 +51,7 @@ export function notedHandlers(): ReadonlyMap<string, string> {
 
 /** Whether there is a handler that is not built in. */
 export function hasForeignHandler(modules: ReadonlyMap<string, string> = handlers): boolean {
-  return [...modules.keys()].some((file) => !BUILT_IN.test(file))
+  return [...modules.keys()].some((file) => !builtIn.has(file))
 }
 
 /** @param listener called after each change of the handlers, and now */
@@ -135,6 +143,12 @@ function isOwnFile(file: string): boolean {
 export function isOwnLine(line: string): boolean {
   const file = placeOf(line)?.file
   return file !== undefined && isOwnFile(file)
+}
+
+/** Whether a line of a stack is in the code of a built-in handler. */
+export function isBuiltInLine(line: string): boolean {
+  const file = placeOf(line)?.file ?? ''
+  return [...builtIn].some((module) => file.startsWith(`${path.dirname(module)}${path.sep}`))
 }
 
 const LIBRARIES = '/node_modules/'
