@@ -1,14 +1,12 @@
 import { InvalidOptionError, systemClock } from '@akrijs/runtime'
 import {
   type OptionSchema,
-  type ProcessContext,
   type ProgramCommand,
   type ProgramWork,
   programCommand,
   redirectOutput,
   startCommands,
 } from '@akrijs/runtime/program'
-import type { SourceOptions } from './command-options.js'
 import { COMMANDS, PROGRAM_TEXT, SHELLS } from './command-texts.js'
 import { describe } from './commands/describe.js'
 import { discover } from './commands/discover.js'
@@ -22,7 +20,6 @@ import { slots } from './commands/slots.js'
 import { ui } from './commands/ui.js'
 import { validate } from './commands/validate.js'
 import { completionScript } from './completion/completion-script.js'
-import type { ObjectSource } from './objects/object-source.js'
 import { openCluster, openSource } from './objects/open-source.js'
 import { endOnOutputError } from './output-errors.js'
 import { hasColorsOnStderr, terminalLogger } from './view/terminal-log.js'
@@ -47,33 +44,33 @@ const commands: readonly ProgramCommand[] = [
   command('get', {
     ...COMMANDS.get,
     run: (options, context) =>
-      showing(options, context, (source) =>
-        get(context.args[0] ?? '', context.args[1], options, source),
+      context.mayBlock(() =>
+        get(context.args[0] ?? '', context.args[1], options, () => openSource(options, context)),
       ),
   }),
   command('describe', {
     ...COMMANDS.describe,
     run: (options, context) =>
-      showing(options, context, (source) =>
-        describe(context.args[0] ?? '', context.args[1] ?? '', source),
+      context.mayBlock(() =>
+        describe(context.args[0] ?? '', context.args[1] ?? '', () => openSource(options, context)),
       ),
   }),
   command('slots', {
     ...COMMANDS.slots,
     run: (options, context) =>
-      showing(options, context, (source) => slots(context.args[0], source)),
+      context.mayBlock(async () => slots(context.args[0], await openSource(options, context))),
   }),
   command('events', {
     ...COMMANDS.events,
     run: (options, context) =>
-      showing(options, context, (source) => events(context.args[0], source)),
+      context.mayBlock(async () => events(context.args[0], await openSource(options, context))),
   }),
   command('ui', { ...COMMANDS.ui, run: ui }),
   command('explain', {
     ...COMMANDS.explain,
     run: (options, context) =>
-      context.mayBlock(async () =>
-        explain(context.args[0] ?? '', context.args[1] ?? '', await openCluster(options, context)),
+      context.mayBlock(() =>
+        explain(context.args[0] ?? '', context.args[1] ?? '', () => openCluster(options, context)),
       ),
   }),
   command('doctor', {
@@ -111,15 +108,6 @@ function command<Schema extends OptionSchema>(
   work: ProgramWork<Schema>,
 ): ProgramCommand {
   return programCommand(name, COMMANDS[name].description, work)
-}
-
-/** Runs a command that shows objects. */
-function showing(
-  options: SourceOptions,
-  context: ProcessContext,
-  show: (source: ObjectSource) => Promise<void>,
-): Promise<void> {
-  return context.mayBlock(async () => show(await openSource(options, context)))
 }
 
 function printCompletion(name: string | undefined): void {

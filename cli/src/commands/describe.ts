@@ -4,7 +4,7 @@ import { firstLine, printable } from '@akrijs/runtime'
 import { dump } from 'js-yaml'
 import { NoSuchObjectError } from '../errors.js'
 import { type HandlerView, handlersOf } from '../objects/handlers.js'
-import { kindOf } from '../objects/kinds.js'
+import { type Kind, kindOf } from '../objects/kinds.js'
 import type { ObjectSource } from '../objects/object-source.js'
 import { SLOT_HEADER, slotRows } from '../objects/slots.js'
 import { formatMessages, formatTable, linesBelow } from '../view/table.js'
@@ -14,16 +14,17 @@ import { eventLines } from './events.js'
 export async function describe(
   kindText: string,
   name: string,
-  source: ObjectSource,
+  open: () => Promise<ObjectSource>,
 ): Promise<void> {
-  const lines = await descriptionOf(kindText, name, source)
+  const kind = kindOf(kindText)
+  const lines = await descriptionOf(kind, name, await open())
   if (lines === undefined) throw new NoSuchObjectError(`there is no ${kindText} ${name}`)
   process.stdout.write(`${lines.map(printable).join('\n')}\n`)
 }
 
 /** @returns undefined if there is no such object */
 export async function descriptionOf(
-  kindText: string,
+  kind: Kind,
   name: string,
   source: ObjectSource,
 ): Promise<readonly string[] | undefined> {
@@ -37,7 +38,7 @@ export async function descriptionOf(
       ? undefined
       : shown.flatMap((lines, index) => (index === 0 ? lines : ['', '', ...lines]))
   }
-  switch (kindOf(kindText)) {
+  switch (kind) {
     case 'configurations':
       return each(named(await source.configurations()), (found) =>
         configurationLines(found, source),

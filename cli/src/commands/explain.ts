@@ -6,43 +6,54 @@ import { explainConfiguration } from '../explain/explain-configuration.js'
 import { explainPod } from '../explain/explain-pod.js'
 import type { ClusterObjects } from '../objects/cluster-objects.js'
 
+const CONFIGURATION = /^(configurations?|akric)$/i
+const POD = /^pods?$/i
+
 /** `akri explain`: says why a Configuration has no devices, or why a Pod waits. */
-export async function explain(kind: string, name: string, objects: ClusterObjects): Promise<void> {
-  const lines = await linesOf(kind, name, objects)
+export async function explain(
+  kind: string,
+  name: string,
+  open: () => Promise<ClusterObjects>,
+): Promise<void> {
+  if (!CONFIGURATION.test(kind) && !POD.test(kind))
+    throw new InvalidOptionError(
+      `${JSON.stringify(kind)} cannot be explained; write configuration or pod`,
+    )
+  const objects = await open()
+  const lines = POD.test(kind)
+    ? await podLines(name, objects)
+    : await configurationLines(name, objects)
   if (lines === undefined)
     throw new NoSuchObjectError(`there is no ${kind} ${name} in namespace ${objects.namespace}`)
   process.stdout.write(`${lines.map(printable).join('\n')}\n`)
 }
 
-async function linesOf(
-  kind: string,
-  name: string,
-  objects: ClusterObjects,
-): Promise<readonly string[] | undefined> {
+type Lines = Promise<readonly string[] | undefined>
+
+async function configurationLines(name: string, objects: ClusterObjects): Lines {
+  const all = await objects.configurations()
+  const configuration = all.find(({ metadata }) => metadata.name === name)
+  return configuration && explainConfiguration(configuration, await factsOf(objects))
+}
+
+async function podLines(name: string, objects: ClusterObjects): Lines {
   const { client, namespace, signal } = objects
-  const facts = () => readFacts(client, namespace, signal)
-  if (/^(configurations?|akric)$/i.test(kind)) {
-    const all = await objects.configurations()
-    const configuration = all.find(({ metadata }) => metadata.name === name)
-    return configuration && explainConfiguration(configuration, await facts())
-  }
-  if (/^pods?$/i.test(kind)) {
-    const found = await new Resource(client, PODS).get(objectKey(namespace, name), { signal })
-    const pod = podFacts(found)
-    if (pod === undefined) return undefined
-    // The devices can be those of other namespaces.
-    const all = objects.in('')
-    const [read, configurations, instances, uses] = await Promise.all([
-      facts(),
-      all.configurations().catch(whereAllowed(() => objects.configurations())),
-      all.instances().catch(whereAllowed(() => objects.instances())),
-      objects.uses(),
-    ])
-    return explainPod(pod, { ...read, configurations, instances, uses })
-  }
-  throw new InvalidOptionError(
-    `${JSON.stringify(kind)} cannot be explained; write configuration or pod`,
-  )
+  const found = await new Resource(client, PODS).get(objectKey(namespace, name), { signal })
+  const pod = podFacts(found)
+  if (pod === undefined) return undefined
+  // The devices can be those of other namespaces.
+  const all = objects.in('')
+  const [read, configurations, instances, uses] = await Promise.all([
+    factsOf(objects),
+    all.configurations().catch(whereAllowed(() => objects.configurations())),
+    all.instances().catch(whereAllowed(() => objects.instances())),
+    objects.uses(),
+  ])
+  return explainPod(pod, { ...read, configurations, instances, uses })
+}
+
+function factsOf({ client, namespace, signal }: ClusterObjects) {
+  return readFacts(client, namespace, signal)
 }
 
 /** Reads one namespace where the user may not read all. */

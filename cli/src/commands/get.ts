@@ -31,10 +31,10 @@ export async function get(
   kindText: string,
   name: string | undefined,
   { output, allNamespaces }: Pick<GetOptions, 'output' | 'allNamespaces'>,
-  source: ObjectSource,
+  open: () => Promise<ObjectSource>,
 ): Promise<void> {
   const kind = kindOf(kindText)
-  const { items, table } = await listingOf(kind, name, source)
+  const { items, table } = await listingOf(kind, name, await open())
   if (name !== undefined && items.length === 0)
     throw new NoSuchObjectError(`there is no ${kindText} ${name}`)
   const list = { apiVersion: API_VERSION, kind: `${LISTED[kind]}List`, items }

@@ -33,6 +33,7 @@ import { serveControl } from '../control/control-server.js'
 import { findHandler } from '../handler-source.js'
 import { nodeNameOfHost } from '../node-name.js'
 import { AgentObjects } from '../objects/agent-objects.js'
+import { kindOf } from '../objects/kinds.js'
 import { endOnOutputError } from '../output-errors.js'
 import { PAGE } from '../page-files.js'
 import {
@@ -186,7 +187,9 @@ async function runAgent(
     new LiveScreen({
       picture: { standalone, brokers, address, lines: output.lines },
       describe: async ({ kind, name }) =>
-        (await descriptionOf(kind, name, objects)) ?? [`there is no ${kind} ${name} any more`],
+        (await descriptionOf(kindOf(kind), name, objects)) ?? [
+          `there is no ${kind} ${name} any more`,
+        ],
       redraw,
       end: stop,
     }),

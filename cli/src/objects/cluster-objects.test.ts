@@ -112,17 +112,17 @@ describe('in a cluster, akri', () => {
     ['handlers', 'plant', ['none +1 +1/2 +node-b: no handler is loaded']],
   ])('lists %s of the namespace "%s"', async (kind, namespace, rows) => {
     const options = { ...table, allNamespaces: namespace === '' }
-    await get(kind, undefined, options, objects(namespace))
+    await get(kind, undefined, options, async () => objects(namespace))
     const lines = printed.trimEnd().split('\n').slice(1)
     expect(lines).toEqual(rows.map((row) => expect.stringMatching(row)))
     expect(printed).not.toContain('p4ss')
   })
 
   it('gives objects that a program can read', async () => {
-    await get('configurations', 'cam', { ...table, output: 'json' }, objects('plant'))
+    await get('configurations', 'cam', { ...table, output: 'json' }, async () => objects('plant'))
     expect(parseConfigurationObject(JSON.parse(printed))).toMatchObject({ ok: true })
     printed = ''
-    await get('akrii', undefined, { ...table, output: 'name' }, objects('plant'))
+    await get('akrii', undefined, { ...table, output: 'name' }, async () => objects('plant'))
     expect(printed).toBe('instance.akri.sh/cam-8120fe\n')
   })
 
@@ -155,16 +155,16 @@ describe('in a cluster, akri', () => {
     ['node', 'node-b', ['Agent: +akri/agent-node-b', 'plant/cam +1']],
     ['handler', 'none', ['node-a +connected +none@a', 'node-b +not connected +no handler']],
   ])('describes a %s', async (kind, name, parts) => {
-    await describeObject(kind, name, objects('plant'))
+    await describeObject(kind, name, async () => objects('plant'))
     for (const part of parts) expect(printed).toMatch(new RegExp(part))
-    await expect(describeObject(kind, 'other', objects('plant'))).rejects.toThrow(
+    await expect(describeObject(kind, 'other', async () => objects('plant'))).rejects.toThrow(
       `there is no ${kind} other`,
     )
   })
 
   it('says that akri.js is not installed where its kinds are not known', async () => {
     server.refusal = () => ({ status: 404, reason: 'NotFound', message: 'not found' })
-    const wanted = get('instances', undefined, table, objects(''))
+    const wanted = get('instances', undefined, table, async () => objects(''))
     await expect(wanted).rejects.toThrow(NotInstalledError)
     await expect(wanted).rejects.toThrow('the cluster has no instances.akri.sh of v0')
   })

@@ -1,5 +1,8 @@
 import { InvalidOptionError } from '@akrijs/runtime'
 import { describe, expect, it } from 'vitest'
+import { describe as describeObject } from '../commands/describe.js'
+import { explain } from '../commands/explain.js'
+import { get } from '../commands/get.js'
 import { kindOf } from './kinds.js'
 
 describe('the name of a kind', () => {
@@ -19,5 +22,14 @@ describe('the name of a kind', () => {
     expect(() => kindOf(text)).toThrow(
       'the kinds are configurations (akric), instances (akrii), nodes and handlers',
     )
+  })
+
+  const open = () => expect.fail('the cluster was opened')
+  it.each([
+    ['get', () => get('pods', 'x', { output: 'table', allNamespaces: false }, open)],
+    ['describe', () => describeObject('pods', 'x', open)],
+    ['explain', () => explain('node', 'x', open)],
+  ])('is refused by akri %s before a kubeconfig is read', async (_, run) => {
+    await expect(run()).rejects.toThrow(InvalidOptionError)
   })
 })
