@@ -15,7 +15,7 @@ const MAY_IMPORT = {
   ui: ['runtime', 'kube/src/objects', 'api'],
   cli: ['runtime', 'sdk', 'handlers/[^/]+', 'kube', 'api', 'agent', 'standalone', 'ui'],
   // The templates are projects that use the SDK.
-  'create-handler': ['runtime', 'sdk'],
+  'create-handler': ['runtime', 'sdk', 'handlers/built-in'],
   'examples/[^/]+': ['sdk'],
 }
 const ALL = [
@@ -42,7 +42,7 @@ const PURE_FILES_OF_AGENT = `^agent/src/(${[
 const PROTOCOLS = 'ua-tcp|ws-discovery'
 
 /** Tests and what supports them. */
-const TESTS = '\\.(test|contract)\\.ts$|/src/testing/'
+const TESTS = '\\.(test|contract)\\.ts$|/src/testing/|/test-peers/'
 
 export default {
   forbidden: [
@@ -127,7 +127,7 @@ export default {
       name: 'protocols-have-one-entry',
       comment: 'a handler imports index.ts of a protocol only',
       severity: 'error',
-      from: { path: '^handlers/', pathNot: [TESTS, 'test-peers', `/src/(${PROTOCOLS})/`] },
+      from: { path: '^handlers/', pathNot: [TESTS, `/src/(${PROTOCOLS})/`] },
       to: { path: `/src/(${PROTOCOLS})/`, pathNot: '/index\\.ts$' },
     },
     {

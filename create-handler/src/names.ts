@@ -1,4 +1,5 @@
 import { isBuiltin } from 'node:module'
+import builtIn from '../../handlers/built-in.json' with { type: 'json' }
 
 /** The texts of a project that come from its name. */
 export interface ProjectNames {
@@ -22,19 +23,8 @@ const SCOPE = /^@[a-z0-9-][a-z0-9-._]*$/
 /** Words that are no texts in YAML 1.1 or 1.2. */
 const YAML_WORDS = /^(null|true|false|yes|no|on|off|y|n)$/
 
-/** Handlers that every agent may have already. */
-const BUILT_IN = [
-  'udev',
-  'usb',
-  'onvif',
-  'opcua',
-  'mdns',
-  'ssdp',
-  'modbus',
-  'mqtt',
-  'snmp',
-  'debug-echo',
-]
+/** Handlers that every agent may have already, by the names of their packages. */
+const BUILT_IN = builtIn.handlers.map((handler) => handler.package.replace('@akrijs/handler-', ''))
 
 /** Packages that a project depends on: npm installs no package into one of the same name. */
 export const DEPENDENCIES = ['@akrijs/sdk', '@akrijs/cli', 'zod', 'typescript', '@types/node']

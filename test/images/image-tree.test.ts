@@ -8,6 +8,7 @@ import { SimulatedCamera } from '@akrijs/handler-onvif/testing'
 import type { Device } from '@akrijs/sdk'
 import { SimulatedAgent } from '@akrijs/sdk/testing'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import builtIn from '../../handlers/built-in.json' with { type: 'json' }
 import { SecuredServer } from '../../handlers/opcua/test-peers/secured-server.js'
 import { SimulatedServer } from '../../handlers/opcua/test-peers/simulated-server.js'
 import { visit } from '../standalone/support/page-visitor.js'
@@ -127,18 +128,7 @@ describeUnless(built ? [] : ['npm run build'], "the tree of the agent's image", 
     const sockets = path.join(directory, 's')
     const simulated = await SimulatedAgent.start({ directory: sockets })
     const program = path.join(app, 'node_modules/@akrijs/sdk/dist/akri-handler.js')
-    const names = [
-      'udev',
-      'usb',
-      'debug-echo',
-      'onvif',
-      'opcua',
-      'mdns',
-      'ssdp',
-      'modbus',
-      'mqtt',
-      'snmp',
-    ].map((name) => `@akrijs/handler-${name}`)
+    const names = builtIn.handlers.map((handler) => handler.package)
     const camera = await SimulatedCamera.start()
     const server = await SimulatedServer.start()
     const { POD_IP: _none, ...env } = process.env

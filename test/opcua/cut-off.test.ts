@@ -1,5 +1,4 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
-import { once } from 'node:events'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -7,6 +6,7 @@ import { afterAll, beforeAll, describe, it, type TestContext } from 'vitest'
 import { BuiltBroker } from '../../examples/opcua-subscriber/test-peers/broker.js'
 import { Open62541 } from '../../handlers/opcua/test-peers/open62541.js'
 import { Lan, missingForLan } from '../onvif/lan.js'
+import { endProcess, untilPrinted } from '../support/peer-process.js'
 import { serverEnvironment, stacks } from './stacks.js'
 
 // A server of each stack on a host, and the broker on another. The switch between them drops all
@@ -57,25 +57,13 @@ function start(
     env: serverEnvironment,
     stdio: ['ignore', 'pipe', 'inherit'],
   })
-  onTestFinished(async () => {
-    if (program.exitCode !== null || program.signalCode !== null) return
-    const exit = once(program, 'exit')
-    program.kill('SIGKILL')
-    await exit
-  })
+  onTestFinished(() => endProcess(program))
   return program
 }
 
 async function startServer(test: TestContext, lan: Lan, command: readonly string[]): Promise<void> {
   const server = start(test, lan, 'server', command)
-  let printed = ''
-  await new Promise<void>((resolve, reject) => {
-    server.stdout?.on('data', (data) => {
-      printed += data
-      if (printed.includes('listening')) resolve()
-    })
-    server.once('exit', (code) => reject(new TypeError(`the server has ended with ${code}`)))
-  })
+  await untilPrinted(server, /listening/)
 }
 
 /** Counts the messages of the broker's host from now on. */

@@ -1,6 +1,6 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { promisify } from 'node:util'
+import { endProcess, untilPrinted } from './peer-process.js'
 
 const run = promisify(execFile)
 
@@ -71,29 +71,14 @@ export class Lan {
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     this.#children.add(child)
-    let printed = ''
-    await new Promise<void>((resolve, reject) => {
-      const onData = (data: Buffer) => {
-        printed += data.toString()
-        if (ready.test(printed)) resolve()
-      }
-      child.stdout.on('data', onData)
-      child.stderr.on('data', onData)
-      child.once('error', reject)
-      child.once('exit', (code) =>
-        reject(new TypeError(`${command} has ended with ${code}: ${printed}`)),
-      )
-    })
+    await untilPrinted(child, ready)
     return child
   }
 
   /** Ends a program and waits until it has ended. */
   async kill(child: ChildProcess, signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
     this.#children.delete(child)
-    if (child.exitCode !== null || child.signalCode !== null) return
-    const ended = once(child, 'exit')
-    child.kill(signal)
-    await ended
+    await endProcess(child, signal)
   }
 
   /** Runs a program on a machine to its end. */

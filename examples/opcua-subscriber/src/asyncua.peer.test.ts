@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import path from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { serverEnvironment, stacks } from '../../../test/opcua/stacks.js'
 import { AkriProgram, root } from '../../../test/standalone/support/akri-program.js'
+import { endProcess, untilPrinted } from '../../../test/support/peer-process.js'
 import { BuiltBroker } from '../test-peers/broker.js'
 
 // Values of a server whose stack is not that of the broker, from the network to the Instance.
@@ -28,24 +28,14 @@ describe.skipIf(missing.length > 0)(`the OPC UA subscriber with values of asyncu
       env: serverEnvironment,
       stdio: ['ignore', 'pipe', 'inherit'],
     })
-    let printed = ''
-    await new Promise<void>((resolve, reject) => {
-      server.stdout?.on('data', (data) => {
-        printed += data
-        if (printed.includes('listening')) resolve()
-      })
-      server.once('exit', (code) => reject(new TypeError(`the server has ended with ${code}`)))
-    })
+    await untilPrinted(server, /listening/)
   })
 
   afterEach(() => broker.kill())
 
   afterAll(async () => {
     broker.remove()
-    if (server.exitCode !== null) return
-    const exit = once(server, 'exit')
-    server.kill('SIGKILL')
-    await exit
+    await endProcess(server)
   })
 
   it.each([

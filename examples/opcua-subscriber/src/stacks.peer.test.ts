@@ -5,6 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { Open62541 } from '../../../handlers/opcua/test-peers/open62541.js'
 import { serverEnvironment, stacks } from '../../../test/opcua/stacks.js'
 import { alone } from '../../../test/support/alone.js'
+import { endProcess, untilPrinted } from '../../../test/support/peer-process.js'
 import { BuiltBroker, type RunningBroker } from '../test-peers/broker.js'
 
 // Servers of three stacks, in a network namespace whose link can be cut.
@@ -52,23 +53,13 @@ async function start([command = '', ...args]: readonly string[]): Promise<ChildP
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   servers.add(server)
-  let printed = ''
-  await new Promise<void>((resolve, reject) => {
-    server.stdout.on('data', (data) => {
-      printed += data
-      if (printed.includes('listening')) resolve()
-    })
-    server.once('exit', (code) => reject(new TypeError(`${command} has ended with ${code}`)))
-  })
+  await untilPrinted(server, /listening/)
   return server
 }
 
 async function kill(server: ChildProcess): Promise<void> {
   servers.delete(server)
-  if (server.exitCode !== null || server.signalCode !== null) return
-  const exit = once(server, 'exit')
-  server.kill('SIGKILL')
-  await exit
+  await endProcess(server)
 }
 
 /** Resolves when the broker has printed more values. */

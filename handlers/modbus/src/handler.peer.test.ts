@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
-import { once } from 'node:events'
-import net from 'node:net'
 import path from 'node:path'
 import { discover } from '@akrijs/sdk/testing'
 import { afterEach, describe, expect, it } from 'vitest'
+import { freePort } from '../../../test/support/free-port.js'
+import { endProcess, untilPrinted } from '../../../test/support/peer-process.js'
 import { createModbusHandler } from './handler.js'
 
 // The peer is pymodbus. The variable names a directory with that Python package.
@@ -13,34 +13,11 @@ const title = `the Modbus handler${isMissing ? ' (needs the Python package pymod
 const peer = path.join(import.meta.dirname, '../test-peers/pymodbus-server.py')
 let server: ChildProcess | undefined
 
-afterEach(async () => {
-  if (server === undefined || server.exitCode !== null) return
-  const ended = once(server, 'exit')
-  server.kill('SIGKILL')
-  await ended
-})
-
-async function freePort(): Promise<number> {
-  const listener = net.createServer().listen(0, '127.0.0.1')
-  await once(listener, 'listening')
-  const address = listener.address()
-  listener.close()
-  await once(listener, 'close')
-  return typeof address === 'object' && address !== null ? address.port : 0
-}
+afterEach(() => endProcess(server))
 
 async function start(port: number): Promise<void> {
-  const child = spawn('python3', [peer, '127.0.0.1', String(port)], { env })
-  server = child
-  let printed = ''
-  await new Promise<void>((resolve, reject) => {
-    for (const stream of [child.stdout, child.stderr])
-      stream.on('data', (data) => {
-        printed += data
-        if (printed.includes('listening')) resolve()
-      })
-    child.once('exit', (code) => reject(new TypeError(`it has ended with ${code}: ${printed}`)))
-  })
+  server = spawn('python3', [peer, '127.0.0.1', String(port)], { env })
+  await untilPrinted(server, /listening/)
 }
 
 describe.skipIf(isMissing)(title, () => {

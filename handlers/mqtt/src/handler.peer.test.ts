@@ -9,6 +9,8 @@ import { followDiscovery } from '@akrijs/sdk/host'
 import { connectAsync } from 'mqtt'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
+import { freePort } from '../../../test/support/free-port.js'
+import { endProcess } from '../../../test/support/peer-process.js'
 import { createMqttHandler } from './handler.js'
 
 // The broker is mosquitto; devices are clients with a last will.
@@ -37,15 +39,6 @@ afterEach(async () => {
   rmSync(directory, { recursive: true, force: true })
 })
 
-async function freePort(): Promise<number> {
-  const server = net.createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  return typeof address === 'object' && address !== null ? address.port : expect.fail('no port')
-}
-
 const file = (name: string) => path.join(directory, name)
 
 async function startBroker(...lines: string[]) {
@@ -62,9 +55,7 @@ async function startBroker(...lines: string[]) {
 }
 
 async function endBroker() {
-  if (mosquitto?.exitCode !== null || mosquitto.signalCode !== null) return
-  mosquitto.kill('SIGKILL')
-  await once(mosquitto, 'exit')
+  await endProcess(mosquitto)
 }
 
 function discover(details: object, properties: Readonly<Record<string, string>> = {}) {

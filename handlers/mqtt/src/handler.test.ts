@@ -1,11 +1,12 @@
 import { once } from 'node:events'
 import net from 'node:net'
-import { DiscoveryProperties, InvalidDetailsError, silentLogger } from '@akrijs/sdk'
-import { followDiscovery, type ReportedList } from '@akrijs/sdk/host'
+import { InvalidDetailsError } from '@akrijs/sdk'
+import type { ReportedList } from '@akrijs/sdk/host'
 import { ManualClock } from '@akrijs/sdk/testing'
 import { Aedes } from 'aedes'
 import { generate } from 'mqtt-packet'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { collectLists } from '../../../test/support/collected-lists.js'
 import { eventually } from '../../../test/support/eventually.js'
 import { createMqttHandler } from './handler.js'
 import { MAX_PACKET_BYTES } from './limits.js'
@@ -16,7 +17,7 @@ let broker: Aedes
 let server: net.Server
 let sockets: net.Socket[]
 let url: string
-let lists: ReportedList[]
+let lists: readonly ReportedList[]
 
 beforeEach(async () => {
   clock = new ManualClock()
@@ -58,18 +59,10 @@ function discover(
   details: object = { topicPattern: { topic: 'sensors/+' } },
   properties: Readonly<Record<string, string>> = {},
 ) {
-  const discovery = followDiscovery(createMqttHandler({ clock }), {
-    details: JSON.stringify({ broker: url, ...details }),
-    properties: DiscoveryProperties.fromTexts(properties),
-    signal: stop.signal,
-    log: silentLogger,
-  })
-  const collect = async () => {
-    for await (const list of discovery) lists.push(list)
-  }
-  const ended = collect()
-  ended.catch(() => undefined)
-  return { ended }
+  const handler = createMqttHandler({ clock })
+  const collected = collectLists(handler, { broker: url, ...details }, stop.signal, properties)
+  lists = collected.lists
+  return collected
 }
 
 const publish = (topic: string, payload: string | Buffer) =>

@@ -1,10 +1,10 @@
 import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process'
-import { once } from 'node:events'
-import net from 'node:net'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { messageOf } from '@akrijs/sdk'
 import { afterEach, beforeAll, beforeEach } from 'vitest'
+import { freePort } from '../../../test/support/free-port.js'
+import { endProcess, untilPrinted } from '../../../test/support/peer-process.js'
 
 const run = promisify(execFile)
 const BUILT = path.resolve(import.meta.dirname, '../../../node_modules/.cache/akri-open62541')
@@ -40,11 +40,7 @@ export class Open62541 {
       stdio: ['ignore', 'pipe', 'inherit'],
     })
     this.#children.push(child)
-    const wanted = options.includes('-r') ? /registered Good/ : /listening/
-    await new Promise<void>((resolve, reject) => {
-      child.stdout.on('data', (data) => wanted.test(String(data)) && resolve())
-      child.once('exit', (code) => reject(new TypeError(`${name} has ended with ${code}`)))
-    })
+    await untilPrinted(child, options.includes('-r') ? /registered Good/ : /listening/)
     const address = options[options.indexOf('-a') + 1]
     const host = options.includes('-a') ? address : '127.0.0.1'
     return { url: `opc.tcp://${host}:${port}`, port, child }
@@ -52,9 +48,7 @@ export class Open62541 {
 
   /** Ends a server in an orderly way. */
   async end({ child }: Pick<Open62541Server, 'child'>): Promise<void> {
-    if (child.exitCode !== null || child.signalCode !== null) return
-    child.kill('SIGTERM')
-    await once(child, 'exit')
+    await endProcess(child, 'SIGTERM')
   }
 
   /** The output of the client for a server: a line for each application and endpoint. */
@@ -88,13 +82,4 @@ export function useOpen62541(): Open62541 {
   })
   afterEach(() => peers.close())
   return peers
-}
-
-async function freePort(): Promise<number> {
-  const server = net.createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  return typeof address === 'object' && address !== null ? address.port : 0
 }

@@ -6,6 +6,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { discover } from '@akrijs/sdk/testing'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { endProcess, untilPrinted } from '../../../test/support/peer-process.js'
 import { createSnmpHandler } from './handler.js'
 
 // The peer is the snmpd of Net-SNMP.
@@ -39,26 +40,15 @@ beforeAll(async () => {
       '',
     ].join('\n'),
   )
-  const child = spawn('snmpd', ['-f', '-Lo', '-C', '-c', file], {
+  server = spawn('snmpd', ['-f', '-Lo', '-C', '-c', file], {
     env: { ...process.env, SNMP_PERSISTENT_DIR: directory },
   })
-  server = child
-  let printed = ''
-  await new Promise<void>((resolve, reject) => {
-    for (const stream of [child.stdout, child.stderr])
-      stream.on('data', (data) => {
-        printed += data
-        if (printed.includes('NET-SNMP version')) resolve()
-      })
-    child.once('exit', (code) => reject(new TypeError(`it has ended with ${code}: ${printed}`)))
-  })
+  await untilPrinted(server, /NET-SNMP version/)
 })
 
 afterAll(async () => {
   if (isMissing) return
-  const ended = once(server, 'exit')
-  server.kill('SIGKILL')
-  await ended
+  await endProcess(server)
   rmSync(directory, { recursive: true, force: true })
 })
 

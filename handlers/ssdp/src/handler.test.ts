@@ -1,14 +1,15 @@
-import { DiscoveryProperties, InvalidDetailsError, silentLogger } from '@akrijs/sdk'
-import { followDiscovery, type ReportedList } from '@akrijs/sdk/host'
+import { InvalidDetailsError } from '@akrijs/sdk'
+import type { ReportedList } from '@akrijs/sdk/host'
 import { ManualClock } from '@akrijs/sdk/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { collectLists } from '../../../test/support/collected-lists.js'
 import { createSsdpHandler, type SsdpHandlerOptions } from './handler.js'
 
 let clock: ManualClock
 let stop: AbortController
 /** What reached the handler. */
 let datagram: (text: string, sender: string) => void
-let lists: ReportedList[]
+let lists: readonly ReportedList[]
 let read: string[]
 let description: () => Promise<object>
 
@@ -37,19 +38,10 @@ async function discover(details: object = {}) {
       return description()
     },
   })
-  const discovery = followDiscovery(handler, {
-    details: JSON.stringify(details),
-    properties: new DiscoveryProperties(),
-    signal: stop.signal,
-    log: silentLogger,
-  })
-  const collect = async () => {
-    for await (const list of discovery) lists.push(list)
-  }
-  const ended = collect()
-  ended.catch(() => undefined)
+  const collected = collectLists(handler, details, stop.signal)
+  lists = collected.lists
   await turn()
-  return { ended }
+  return collected
 }
 
 /** What has begun ends. */

@@ -1,4 +1,4 @@
-import { freePort } from '../support/free-port.js'
+import { freePort } from '../../support/free-port.js'
 import { BUILT_HANDLERS, HostProgram } from '../support/host-program.js'
 import { HOST } from '../support/nodes.js'
 import { eventually } from '../support/world.js'
