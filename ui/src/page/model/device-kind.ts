@@ -58,6 +58,7 @@ const OF_HANDLERS: Readonly<Record<string, DeviceKind>> = {
   onvif: 'camera',
   opcua: 'controller',
   ssdp: 'service',
+  usb: 'usb',
 }
 
 /** @param handler the name of the handler that finds the device; undefined if it is unknown */

@@ -33,6 +33,16 @@ describe('the name of a device for people', () => {
       { title: '/dev/null', detail: '/devices/virtual/mem/null' },
     ],
     [
+      'manufacturer and product of a USB device, with its port if it has no serial number',
+      {
+        USB_DEVNODE: '/dev/bus/usb/001/004',
+        USB_MANUFACTURER: 'FTDI',
+        USB_PRODUCT: 'Serial',
+        USB_PORT_PATH: '1-2',
+      },
+      { title: 'FTDI Serial', detail: '1-2' },
+    ],
+    [
       'the name that a device has for its MQTT broker, with its topic',
       { MQTT_BROKER: 'mqtt://a', MQTT_TOPIC: 'zigbee2mqtt/lamp', MQTT_NAME: 'lamp' },
       { title: 'lamp', detail: 'zigbee2mqtt/lamp' },
@@ -65,6 +75,7 @@ it.each([
   ['a printer', { MDNS_SERVICE_TYPE: '_ipp._tcp' }, 'mdns', 'printer'],
   ['another service', { MDNS_SERVICE_TYPE: '_hap._tcp' }, 'mdns', 'service'],
   ['a camera of the network', { ONVIF_DEVICE_UUID: 'a' }, 'onvif', 'camera'],
+  ['a USB device', { USB_VENDOR_ID: '0403' }, 'usb', 'usb'],
   ['a device of another handler', { A: 'b' }, 'constructor', 'device'],
   ['a device without its Configuration', { A: 'b' }, undefined, 'device'],
 ])('the kind of %s follows from its properties and its handler', (_, properties, handler, kind) => {

@@ -17,6 +17,7 @@ const NAMES: readonly (readonly string[])[] = [
   ['MQTT_NAME'],
   ['SNMP_NAME'],
   ['MODBUS_VENDOR_NAME', 'MODBUS_PRODUCT_NAME'],
+  ['USB_MANUFACTURER', 'USB_PRODUCT'],
   ['UDEV_PRODUCT'],
   ['DEBUG_ECHO_DESCRIPTION'],
   ['SSDP_MANUFACTURER', 'SSDP_MODEL_NAME'],
@@ -37,6 +38,8 @@ const DETAILS: readonly string[] = [
   'MODBUS_ADDRESS',
   'SNMP_ADDRESS',
   'MDNS_HOST',
+  'USB_SERIAL_NUMBER',
+  'USB_PORT_PATH',
   'UDEV_DEVNODE',
   'UDEV_DEVPATH',
 ]
