@@ -59,6 +59,7 @@ describe('a handler may give to containers', () => {
   it.each<[rules: string, handler: string, ...reported: string[]]>([
     ['', 'udev', ...NODES.slice(0, 4).map((name) => `node /dev/${name} rwm`)],
     ['', 'udev', 'property UDEV_DEVNODE_0', 'property USB_RESOURCE_AKRI_SH_UDEV-MOUSE'],
+    ['', 'usb', 'node /dev/bus/usb/001/002 rw', 'property USB_DEVNODE_0'],
     ['', 'onvif', 'property ONVIF_DEVICE_SERVICE_URL'],
     ['', 'opcua', 'property OPCUA_DISCOVERY_URL'],
     ['', 'debugEcho', 'property DEBUG_ECHO_DESCRIPTION'],
@@ -101,6 +102,9 @@ describe('a handler may give to containers', () => {
       ),
       ...['/dev/video0/..', 'dev/video0', '/dev/video0\n', ''].map((path) => `node ${path} r`),
     ],
+    ['', 'usb', '"/dev/video0" (r); only if', 'node /dev/video0 r'],
+    ['', 'usb', 'the mount of "/dev/bus/usb"', 'mount /dev/bus/usb rw'],
+    ['', 'usb', '"UDEV_DEVNODE", because no rule', 'property UDEV_DEVNODE'],
     ['', 'udev', '"/dev/null" at "/dev/zero" (rw)', 'node /dev/null:/dev/zero rw'],
     [
       ...(['MOUNTS sensor=/srv/a:/data/*:rw', 'sensor', 'the mount of "/srv/a"'] as const),
