@@ -4,9 +4,16 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { imageContents } from './image-contents.mjs'
+import { imageContents, USB_BINARIES } from './image-contents.mjs'
 import { noticesText } from './shipped/notices.mjs'
-import { lockedPart, mergedParts, ownLicense, partsOf, ShippedError } from './shipped/parts.mjs'
+import {
+  lockedPart,
+  mergedParts,
+  ownLicense,
+  partsOf,
+  ShippedError,
+  usbCrates,
+} from './shipped/parts.mjs'
 import { imageBill, imageParts, packageBill } from './shipped/sbom.mjs'
 import { manifestOf, root, workspaces } from './workspaces.mjs'
 
@@ -41,7 +48,16 @@ export function packageFiles(folder) {
  */
 export function imageFiles(image, title, added = []) {
   const { name, programs, packages, npmPackages } = imageContents(image)
-  const locked = npmPackages.map(lockedPart)
+  const binaries = Object.values(USB_BINARIES)
+  const crates = npmPackages.some((each) => binaries.includes(each)) ? usbCrates() : []
+  const inBinary = crates.map(({ ref }) => ref)
+  const locked = [
+    ...npmPackages.map((each) => ({
+      ...lockedPart(each),
+      needs: binaries.includes(each) ? inBinary : [],
+    })),
+    ...crates,
+  ]
   const parts = mergedParts([imageParts(programs, packages), locked])
   return {
     LICENSE: `${ownLicense()}\n`,

@@ -195,6 +195,30 @@ export function lockedPart(name) {
   return { ref: npmRef(name, version), name, version, license, texts, integrity, needs: [] }
 }
 
+/**
+ * What is compiled into the binaries of the npm package usb: their own packages do not say it. The
+ * list is what `cargo tree --target x86_64-unknown-linux-gnu -e normal,no-proc-macro` tells in the
+ * tag of github.com/node-usb/node-usb-rs, and what the binary names of the library of Rust.
+ * @returns {Part[]} @throws ShippedError if the list is that of another version
+ */
+export function usbCrates() {
+  const { usb, crates } = readJson('scripts/shipped', 'usb-crates.json')
+  const { version } = lockedPart('usb')
+  if (usb !== version)
+    throw new ShippedError(`usb ${version}: write scripts/shipped/usb-crates.json for it`)
+  return crates.map(({ name, version, license, url, ref = `pkg:cargo/${name}@${version}` }) => {
+    // Of several licences, Apache-2.0 is chosen.
+    const chosen = license.split(' OR ').includes('Apache-2.0') ? [ownLicense()] : []
+    const own = path.join(import.meta.dirname, 'licenses/crates', `${name}.txt`)
+    const texts = [...chosen, ...(existsSync(own) ? [normalized(readFileSync(own, 'utf8'))] : [])]
+    if (texts.length === 0)
+      throw new ShippedError(
+        `${name} ${version} has no text of its licence: write it into ${path.relative(root, own)}`,
+      )
+    return { ref, name, version, license, texts, url, needs: [] }
+  })
+}
+
 /** A package may lack a file with its licence: then the text is in scripts/shipped/licenses. */
 function licenseTexts(directory, name, what) {
   const full = path.resolve(root, directory)

@@ -150,7 +150,9 @@ function npmComponent(fullName, version, description) {
 function partComponent({ ref, name, version, license, url, integrity }) {
   const isNpm = ref.startsWith('pkg:npm/')
   return {
-    ...(isNpm ? npmComponent(name, version) : { type: 'library', 'bom-ref': ref, name, purl: ref }),
+    ...(isNpm
+      ? npmComponent(name, version)
+      : { type: 'library', 'bom-ref': ref, name, ...(version && { version }), purl: ref }),
     ...(integrity === undefined ? {} : { hashes: [hashOf(integrity)] }),
     licenses: licensesOf(license),
     ...(url === undefined ? {} : { externalReferences: [{ type: 'website', url }] }),

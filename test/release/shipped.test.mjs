@@ -1,10 +1,10 @@
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { Spec, Validation } from '@cyclonedx/cyclonedx-library'
 import { beforeEach, describe, expect, it } from 'vitest'
-import { IMAGES } from '../../scripts/image-contents.mjs'
+import { IMAGES, USB_BINARIES } from '../../scripts/image-contents.mjs'
 import { noticesText } from '../../scripts/shipped/notices.mjs'
 import { partsOf, readNpmPart } from '../../scripts/shipped/parts.mjs'
 import {
@@ -92,6 +92,26 @@ describe('the bill of materials', () => {
     for (const purl of ['project-akri/akri', 'k8s.io/kubelet', 'k8s.io/cri-api'])
       expect(image).toContainEqual(expect.stringContaining(purl))
   })
+
+  const [binary] = Object.values(USB_BINARIES).flatMap((name) => {
+    const file = `${path.basename(name).replace('-', '.')}.node`
+    return [path.join(root, 'node_modules', name, file)].filter(existsSync)
+  })
+  it.skipIf(binary === undefined)(
+    'and the notices have what the binary for USB is made of (needs Linux with glibc)',
+    () => {
+      const places = /\/(?:registry\/src\/[^/]+|rust\/deps)\/([\w-]+)-(\d+\.\d+\.[\w.]+)\//g
+      const inside = [...readFileSync(binary, 'latin1').matchAll(places)]
+      expect(inside.map(([, name]) => name)).toContain('nusb')
+      const { [BILL]: bill, [NOTICES]: notices } = imageFiles('agent')
+      const purls = JSON.parse(bill).components.map(({ purl }) => purl)
+      for (const [, name, version] of inside) {
+        expect(purls).toContain(`pkg:cargo/${name}@${version}`)
+        expect(notices).toContain(`\n${name} ${version} (`)
+      }
+      expect(imageFiles('controller')[BILL]).not.toContain('pkg:cargo/')
+    },
+  )
 })
 
 describe('the tarball', () => {
