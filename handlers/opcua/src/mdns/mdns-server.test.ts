@@ -97,11 +97,12 @@ describe('a server that announces itself', () => {
     ])
   })
 
-  it('is one server on several networks and with several names', () => {
+  it('is one server with several names, and on several interfaces in one network', () => {
     const other = {
       ...service,
       name: 'Another',
-      addresses: ['198.51.100.1'],
+      addresses: ['192.0.2.1', '198.51.100.1'],
+      interface: 'wlan0',
       txt: txt({ path: '/UA/Mixer', caps: 'NA' }),
     }
     expect(mdnsServers(listOf(service, other, service))).toEqual([
@@ -112,6 +113,21 @@ describe('a server that announces itself', () => {
         capabilities: ['DA', 'HD', 'NA'],
         isDiscoveryServer: false,
       },
+    ])
+  })
+
+  it('is the first of two servers whose hosts have one name on two networks', () => {
+    const namesake = {
+      ...{ ...service, interface: 'eth1', addresses: ['198.51.100.1'], sender: '198.51.100.1' },
+      txt: txt({ path: '/UA/Mixer', caps: 'NA' }),
+    }
+    const list = listOf(service, { ...service, name: 'Another', addresses: ['::1'] }, namesake)
+    expect(mdnsServers(list)).toMatchObject([
+      { addresses: ['192.0.2.1', '::1'], capabilities: ['DA', 'HD'] },
+    ])
+    const reason = 'same URL on another network'
+    expect(unusableServers(list)).toEqual([
+      { id: 'Mixer 1.2 at 198.51.100.1', reason, detail: 'announced on eth1' },
     ])
   })
 

@@ -20,16 +20,22 @@ export interface MdnsServer extends OpcuaServer {
 /** OPC UA has some dozens of capabilities; a sender could announce any number. */
 const MAX_CAPABILITIES = 64
 
-/** The servers of a list; those with the same URL are one. */
+/** The servers of a list, sorted by URL; those of one machine with the same URL are one. */
 export function mdnsServers({ services }: ServiceList): MdnsServer[] {
-  return mergeServers(services.map(mdnsServer).filter((server) => server !== undefined))
+  return machinesOf(services).machines.map(({ server }) => server)
 }
 
-/** The announced servers without a usable URL. */
+/** The announced servers without a usable URL, or with the URL of another machine. */
 export function unusableServers({ services, incomplete }: ServiceList): ReportedDevice[] {
-  return [...incomplete, ...services.filter((service) => mdnsServer(service) === undefined)]
-    .map(unusableServer)
-    .sort((a, b) => (a.id < b.id ? -1 : 1))
+  const unusable = services.filter((service) => mdnsServer(service) === undefined)
+  return [
+    ...[...incomplete, ...unusable].map(unusableServer),
+    ...machinesOf(services).others.map(({ name, sender, interface: network }) => ({
+      id: `${name} at ${sender}`,
+      reason: 'same URL on another network',
+      detail: `announced on ${network}`,
+    })),
+  ].sort((a, b) => (a.id < b.id ? -1 : 1))
 }
 
 /** Undefined if the announcement contains no usable URL. */
@@ -71,19 +77,42 @@ export function unusableServer(service: Service | IncompleteService): ReportedDe
   return { id, reason: 'no URL announced', detail }
 }
 
+interface Machine {
+  readonly server: MdnsServer
+  /** The interfaces on which it was heard. */
+  readonly networks: ReadonlySet<string>
+}
+
 /**
- * Merges servers with the same URL and sorts them by URL: a server may be announced on several
- * networks, and by its discovery server as well. Servers and discovery servers stay apart: any
- * machine can announce the URL of another as that of a discovery server.
+ * Merges servers with the same URL: a server may be announced on several interfaces, and by its
+ * discovery server as well. Host names are unique in a network only: machines with the name that
+ * their maker gave them can be on two networks, and the first one counts. Servers and discovery
+ * servers stay apart: any machine can announce the URL of another as that of a discovery server.
  */
-export function mergeServers(servers: Iterable<MdnsServer>): MdnsServer[] {
-  const merged = new Map<string, MdnsServer>()
-  for (const server of servers) {
+function machinesOf(services: readonly Service[]) {
+  const machines = new Map<string, Machine>()
+  const others: Service[] = []
+  for (const service of services) {
+    const server = mdnsServer(service)
+    if (server === undefined) continue
     const key = `${server.discoveryUrl} ${server.isDiscoveryServer}`
-    const other = merged.get(key)
-    merged.set(key, other === undefined ? server : union(other, server))
+    const first = machines.get(key)
+    const networks = new Set([...(first?.networks ?? []), service.interface])
+    if (first === undefined) machines.set(key, { server, networks })
+    else if (isSameMachine(first, server, service))
+      machines.set(key, { server: union(first.server, server), networks })
+    else others.push(service)
   }
-  return [...merged].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, server]) => server)
+  const sorted = [...machines].sort(([a], [b]) => (a < b ? -1 : 1))
+  return { machines: sorted.map(([, machine]) => machine), others }
+}
+
+function isSameMachine(
+  { server, networks }: Machine,
+  { addresses }: MdnsServer,
+  { interface: network }: Service,
+): boolean {
+  return networks.has(network) || addresses.some((address) => server.addresses.includes(address))
 }
 
 function union(a: MdnsServer, b: MdnsServer): MdnsServer {
