@@ -12,7 +12,7 @@ import {
 } from './message.js'
 
 /** The time for a connection, and for each answer, in milliseconds. */
-const ANSWER_MS = 2000
+export const ANSWER_MS = 2000
 
 /** The codes of exceptions (MODBUS Application Protocol V1.1b3, 7). */
 const ILLEGAL_FUNCTION = 1
@@ -35,11 +35,13 @@ export class ModbusConnection {
   #transaction = 0
   #pending: (Request & { take(answer: Answer): void; fail(error: unknown): void }) | undefined
 
-  /** @throws an Error whose message says why, for people */
+  /** @throws an Error whose message says why, for people, or an error of the time limit */
   static async open(options: ConnectionOptions): Promise<ModbusConnection> {
     const connection = new ModbusConnection(options)
     try {
-      await limited(options.signal, (signal) => once(connection.#socket, 'connect', { signal }))
+      await withTimeLimit(ANSWER_MS, options.signal, (signal) =>
+        once(connection.#socket, 'connect', { signal }),
+      )
       return connection
     } catch (error) {
       connection.#socket.destroy()
@@ -65,15 +67,16 @@ export class ModbusConnection {
   async close(): Promise<void> {
     const socket = this.#socket.end()
     if (this.isOpen)
-      await limited(this.#options.signal, (signal) => once(socket, 'close', { signal })).catch(
-        () => undefined,
-      )
+      await withTimeLimit(ANSWER_MS, this.#options.signal, (signal) =>
+        once(socket, 'close', { signal }),
+      ).catch(() => undefined)
     socket.destroy()
   }
 
   /**
    * What a unit says of itself. Undefined if it answers, and cannot say that now.
-   * @throws an Error whose message says why there is no such unit, for people
+   * @throws an Error whose message says why there is no such unit, for people, or an error of the
+   *   time limit
    */
   async identify(unit: number): Promise<Identification | undefined> {
     let found: Identification = {}
@@ -103,7 +106,7 @@ export class ModbusConnection {
     if (!this.isOpen) throw new Error('connection closed')
     this.#transaction++
     const request = { ...question, transaction: this.#transaction }
-    const asked = limited(signal, (limit) => {
+    const asked = withTimeLimit(ANSWER_MS, signal, (limit) => {
       return new Promise<Answer>((take, fail) => {
         limit.addEventListener('abort', () => fail(limit.reason), { once: true })
         this.#pending = { ...request, take, fail }
@@ -128,19 +131,5 @@ export class ModbusConnection {
       this.#pending?.fail(error)
       this.#socket.destroy()
     }
-  }
-}
-
-async function limited<T>(signal: AbortSignal, work: (limit: AbortSignal) => Promise<T>) {
-  let limit = signal
-  const limitedWork = (each: AbortSignal) => {
-    limit = each
-    return work(each)
-  }
-  try {
-    return await withTimeLimit(ANSWER_MS, signal, limitedWork)
-  } catch (error) {
-    if (signal.aborted || !limit.aborted) throw error
-    throw new Error(`no answer in ${ANSWER_MS / 1000} s`, { cause: error })
   }
 }

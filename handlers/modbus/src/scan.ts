@@ -1,5 +1,5 @@
 import { currentClock, messageOf } from '@akrijs/sdk'
-import { ModbusConnection } from './connection.js'
+import { ANSWER_MS, ModbusConnection } from './connection.js'
 import type { ModbusDetails } from './details.js'
 import type { Identification } from './message.js'
 
@@ -10,6 +10,9 @@ const REASONS: Readonly<Record<string, string>> = {
   ECONNRESET: 'connection closed',
   EPIPE: 'connection closed',
 }
+
+/** Errors of a time limit: its own one, and that of Node.js for what the limit stops. */
+const TIME_OVER = ['TimeoutError', 'AbortError']
 
 interface Scan extends Pick<ModbusDetails, 'port' | 'units' | 'pauseMs'> {
   readonly address: string
@@ -51,6 +54,7 @@ export async function scan(options: Scan): Promise<void> {
 }
 
 function reasonOf(error: unknown): string {
-  const { code = '' } = error as NodeJS.ErrnoException
+  const { code = '', name } = error as NodeJS.ErrnoException
+  if (TIME_OVER.includes(name)) return `no answer in ${ANSWER_MS / 1000} s`
   return REASONS[code] ?? messageOf(error)
 }
