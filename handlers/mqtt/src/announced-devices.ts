@@ -2,23 +2,24 @@ import type { Device, DeviceMap } from '@akrijs/sdk'
 import { type FilterList, passesFilter } from '@akrijs/sdk/network'
 import { MAX_DEVICES, MAX_PARTS, MAX_PARTS_OF_DEVICE, MAX_TOPICS } from './limits.js'
 
+/** Why a device is not offered. */
+export interface Absence {
+  readonly reason: string
+  readonly detail?: string
+}
+
 /** What one message says of a device. A device can have several parts. */
 export interface Part {
   readonly id: string
   /** Without a present part there is no device. */
   readonly isPresent: boolean
   /** Why the device is not offered, whatever other parts say. */
-  readonly absent?: { readonly reason: string; readonly detail?: string }
+  readonly absent?: Absence
   /** The topic of the device, for its users. */
   readonly topic: string
   readonly properties: Readonly<Record<string, string | undefined>>
   /** The device is absent while one of these topics has this text: a last will. */
-  readonly availability?: readonly Availability[]
-}
-
-export interface Availability {
-  readonly topic: string
-  readonly offline: string
+  readonly availability?: readonly { readonly topic: string; readonly offline: string }[]
 }
 
 /** What a message says: it replaces all that its key has said before. */
@@ -48,7 +49,7 @@ export class AnnouncedDevices {
   readonly #ids = new Map<string, readonly string[]>()
   /** The last text of each topic of an availability. */
   readonly #texts = new Map<string, string>()
-  readonly #leftOut = new Map<string, { readonly reason: string; readonly detail?: string }>()
+  readonly #leftOut = new Map<string, Absence>()
   #count = 0
   #isFull = false
 
@@ -57,7 +58,7 @@ export class AnnouncedDevices {
   }
 
   /** The devices that are not offered, with the reasons. */
-  get leftOut(): ReadonlyMap<string, { readonly reason: string; readonly detail?: string }> {
+  get leftOut(): ReadonlyMap<string, Absence> {
     return this.#leftOut
   }
 
@@ -83,7 +84,7 @@ export class AnnouncedDevices {
     if (!this.#texts.has(topic) || this.#texts.get(topic) === text) return
     this.#texts.set(topic, text)
     for (const [id, parts] of this.#parts)
-      if ([...parts.values()].some(({ availability }) => names(availability, topic)))
+      if ([...parts.values()].some((part) => part.availability?.some((it) => it.topic === topic)))
         this.#update(id)
   }
 
@@ -135,12 +136,12 @@ export class AnnouncedDevices {
       this.#leaveOut(id, { reason: 'device list full' })
   }
 
-  #leaveOut(id: string, why: { readonly reason: string; readonly detail?: string }): void {
+  #leaveOut(id: string, why: Absence): void {
     this.#options.devices.delete(id)
     this.#leftOut.set(id, why)
   }
 
-  #absence(parts: readonly Part[]): Part['absent'] {
+  #absence(parts: readonly Part[]): Absence | undefined {
     const said = parts.find(({ absent }) => absent !== undefined)?.absent
     const offline = parts
       .flatMap(({ availability = [] }) => availability)
@@ -167,8 +168,4 @@ function deviceOf(id: string, parts: readonly Part[], url: string): Device {
       MQTT_TOPICS: list.length > 1 ? list.join(' ') : undefined,
     },
   }
-}
-
-function names(availability: Part['availability'], topic: string): boolean {
-  return availability?.some((each) => each.topic === topic) ?? false
 }

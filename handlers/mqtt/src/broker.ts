@@ -33,7 +33,6 @@ export class Broker {
   readonly #url: string
   /** @throws MqttBrokerError when the connection ends, or cannot be opened */
   readonly lost: Promise<never>
-  readonly #connected: Promise<unknown>
 
   /** @throws MqttBrokerError if the certificates cannot be used */
   constructor({ url, properties, maxPacketBytes }: BrokerOptions) {
@@ -70,12 +69,6 @@ export class Broker {
       this.#client.on('close', () => reject(this.#error('has closed the connection')))
     })
     this.lost.catch(() => undefined)
-    this.#connected = new Promise((resolve) => this.#client.once('connect', resolve))
-  }
-
-  /** @throws MqttBrokerError */
-  async connect(): Promise<void> {
-    await Promise.race([this.#connected, this.lost])
   }
 
   /** The number of packets that were too long. */
@@ -87,7 +80,7 @@ export class Broker {
     this.#client.on('message', listener)
   }
 
-  /** @throws MqttBrokerError */
+  /** Waits for the connection, too. @throws MqttBrokerError */
   async subscribe(topics: readonly string[]): Promise<void> {
     const granted = this.#client.subscribeAsync([...topics], { qos: 0 }).catch((error: unknown) => {
       throw this.#error(`refuses the subscription to ${topics.join(', ')}`, error)

@@ -1,9 +1,12 @@
 import * as z from 'zod'
 import { filterList } from '../../details-fields.js'
-import { JSON_PATH } from './forms/topic-pattern.js'
-import { topicName, topicPattern } from './topic.js'
+import { topicName } from './forms/form.js'
+import { homeAssistant } from './forms/home-assistant.js'
+import { homie } from './forms/homie.js'
+import { sparkplug } from './forms/sparkplug.js'
+import { topicPattern, topicPatternFields } from './forms/topic-pattern.js'
+import { zigbee2mqtt } from './forms/zigbee2mqtt.js'
 
-const path = z.string().regex(JSON_PATH, 'write a JSON path, such as $.device.serial')
 const seconds = z.number().int().min(1)
 const FORMS = ['homie', 'homeAssistant', 'sparkplug', 'zigbee2mqtt', 'topicPattern'] as const
 
@@ -16,10 +19,12 @@ export const mqttDetails = z
       .describe('The URL of the broker: mqtt://HOST:PORT, or mqtts://HOST:PORT for TLS.'),
     homie: z
       .strictObject({ prefix: topicName.default('homie') })
+      .transform(({ prefix }) => homie(prefix))
       .optional()
       .describe('Devices of the Homie convention, versions 3 to 5.'),
     homeAssistant: z
       .strictObject({ prefix: topicName.default('homeassistant') })
+      .transform(({ prefix }) => homeAssistant(prefix))
       .optional()
       .describe('Devices of MQTT discovery of Home Assistant.'),
     sparkplug: z
@@ -34,26 +39,16 @@ export const mqttDetails = z
           .max(2)
           .default(['device', 'edgeNode']),
       })
+      .transform(({ groups, offer }) => sparkplug(groups, offer))
       .optional()
       .describe('Edge nodes and devices of Sparkplug B.'),
     zigbee2mqtt: z
       .strictObject({ prefix: topicName.default('zigbee2mqtt') })
+      .transform(({ prefix }) => zigbee2mqtt(prefix))
       .optional()
       .describe('The devices of zigbee2mqtt.'),
-    topicPattern: z
-      .strictObject({
-        topic: topicPattern,
-        id: path.optional(),
-        properties: z
-          .record(
-            z.string().regex(/^[A-Z][A-Z0-9_]{0,63}$/, 'write a name such as SERIAL_NUMBER'),
-            path,
-          )
-          .default({}),
-        availability: topicPattern.optional(),
-        offline: z.string().min(1).max(256).default('offline'),
-      })
-      .refine(hasSamePlaces, 'availability has more + than topic')
+    topicPattern: topicPatternFields
+      .transform(topicPattern)
       .optional()
       .describe('Topics that follow a pattern, with the id of the device in the topic or in JSON.'),
     ids: filterList().describe('A filter by the id of the device.'),
@@ -66,24 +61,14 @@ export const mqttDetails = z
       .optional()
       .describe('After so long, a device without a message is gone. Default: never.'),
   })
-  .refine(
-    (details) => FORMS.filter((form) => details[form] !== undefined).length === 1,
-    `name one of ${FORMS.join(', ')}`,
-  )
-
-export type MqttDetails = z.infer<typeof mqttDetails>
+  .transform((details, context) => {
+    const [form, ...others] = FORMS.flatMap((name) => details[name] ?? [])
+    if (form !== undefined && others.length === 0) return { ...details, form }
+    context.addIssue({ code: 'custom', message: `name one of ${FORMS.join(', ')}` })
+    return z.NEVER
+  })
 
 function isBrokerUrl(text: string): boolean {
   if (!/^mqtts?:\/\/[^\s/@?#]+\/?$/.test(text) || !URL.canParse(text)) return false
   return new URL(text).hostname !== ''
-}
-
-function hasSamePlaces({
-  topic,
-  availability = '',
-}: {
-  readonly topic: string
-  readonly availability?: string | undefined
-}): boolean {
-  return availability.split('+').length <= topic.split('+').length
 }

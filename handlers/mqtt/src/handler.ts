@@ -9,14 +9,9 @@ import {
 import { atLeastEvery } from '@akrijs/sdk/network'
 import { AnnouncedDevices } from './announced-devices.js'
 import { Broker } from './broker.js'
-import { type MqttDetails, mqttDetails } from './details.js'
-import { type Form, stateOf } from './forms/form.js'
-import { homeAssistant } from './forms/home-assistant.js'
-import { homie } from './forms/homie.js'
-import { sparkplug } from './forms/sparkplug.js'
-import { topicPattern } from './forms/topic-pattern.js'
-import { zigbee2mqtt } from './forms/zigbee2mqtt.js'
-import { MAX_DEVICES, MAX_TEXT } from './limits.js'
+import { mqttDetails } from './details.js'
+import { stateOf } from './forms/form.js'
+import { MAX_DEVICES, MAX_PACKET_BYTES, MAX_TEXT } from './limits.js'
 
 /** How often the handler tells what it found, in milliseconds: remarks change without devices. */
 const INTERVAL_MS = 10_000
@@ -34,13 +29,11 @@ export function createMqttHandler({ clock = systemClock }: MqttHandlerOptions = 
     shared: true,
     details: mqttDetails,
     async *discover({ details, properties, signal, log, leaveOut, remark }) {
-      const { broker: url, ids, firstListSeconds, forgetAfterSeconds } = details
-      const form = formOf(details)
-      const { maxPacketBytes } = form
+      const { broker: url, form, ids, firstListSeconds, forgetAfterSeconds } = details
+      const { maxPacketBytes = MAX_PACKET_BYTES } = form
       const broker = new Broker({ url, properties, maxPacketBytes })
       void aborted(signal).then(() => broker.close())
       try {
-        await broker.connect()
         const devices = deviceMap({
           firstAfter: firstListSeconds * 1000,
           ...(forgetAfterSeconds !== undefined && { forgetAfter: forgetAfterSeconds * 1000 }),
@@ -86,13 +79,4 @@ export function createMqttHandler({ clock = systemClock }: MqttHandlerOptions = 
       }
     },
   })
-}
-
-function formOf(details: MqttDetails): Form {
-  if (details.homie) return homie(details.homie.prefix)
-  if (details.homeAssistant) return homeAssistant(details.homeAssistant.prefix)
-  if (details.zigbee2mqtt) return zigbee2mqtt(details.zigbee2mqtt.prefix)
-  if (details.sparkplug) return sparkplug(details.sparkplug.groups, details.sparkplug.offer)
-  if (details.topicPattern) return topicPattern(details.topicPattern)
-  throw new TypeError('the details name no form')
 }

@@ -9,13 +9,28 @@ export interface Form {
   readonly topics: readonly string[]
   /** The same, where a broker may refuse it. @default none */
   readonly optionalTopics?: readonly string[]
-  readonly maxPacketBytes: number
+  /** Longer packets are left out. @default MAX_PACKET_BYTES */
+  readonly maxPacketBytes?: number
   /**
    * Undefined if the message says nothing of devices.
    * @throws MqttMessageError
    */
   read(topic: string, payload: Buffer): Announcement | undefined
 }
+
+/** The name of a topic, without wildcards. A topic with $ belongs to the broker. */
+export const topicName = z
+  .string()
+  .regex(/^[^\p{C}$+#][^\p{C}+#]{0,255}$/u, 'write a topic without wildcards, such as home/hall')
+
+/** A topic in which a level can be `+`, but not the first one. */
+export const topicWithWildcards = z
+  .string()
+  .max(256)
+  .regex(
+    /^[^\p{C}$+#/][^\p{C}+#/]*(\/(\+|[^\p{C}+#/]*))*$/u,
+    'write a topic whose first level has no wildcard, such as sensors/+/info; # is not allowed',
+  )
 
 /** A text that can be an id, or a value in the environment of containers. */
 export const text = z

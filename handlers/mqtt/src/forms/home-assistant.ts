@@ -1,7 +1,5 @@
 import * as z from 'zod'
-import { MAX_PACKET_BYTES } from '../limits.js'
-import { topicName } from '../topic.js'
-import { type Form, optionalText, parseAs, parseJson, text } from './form.js'
+import { type Form, optionalText, parseAs, parseJson, text, topicName } from './form.js'
 
 /** The short names of fields, from the page of Home Assistant on MQTT discovery. */
 const SHORT: Readonly<Record<string, string>> = {
@@ -49,7 +47,6 @@ const configuration = z.preprocess(
 export function homeAssistant(prefix: string): Form {
   return {
     topics: [`${prefix}/+/+/config`, `${prefix}/+/+/+/config`],
-    maxPacketBytes: MAX_PACKET_BYTES,
     read(topic, payload) {
       if (!topic.startsWith(`${prefix}/`) || !topic.endsWith('/config')) return undefined
       if (payload.length === 0) return { key: topic, parts: [] }

@@ -1,5 +1,4 @@
 import * as z from 'zod'
-import { MAX_PACKET_BYTES } from '../limits.js'
 import { type Form, optionalText, parseAs, parseJson } from './form.js'
 
 const PRESENT = ['ready', 'sleeping', 'alert']
@@ -16,7 +15,6 @@ export function homie(prefix: string): Form {
   ]
   return {
     topics,
-    maxPacketBytes: MAX_PACKET_BYTES,
     read(topic, payload) {
       const levels = topic.slice(prefix.length + 1).split('/')
       const [attribute, id = ''] = levels.toReversed()
@@ -27,7 +25,10 @@ export function homie(prefix: string): Form {
       const text = payload.toString('utf8')
       if (payload.length === 0) return { key: topic, parts: [] }
       if (attribute === '$name')
-        return { key: topic, parts: [{ ...part, properties: { MQTT_NAME: nameOf(text) } }] }
+        return {
+          key: topic,
+          parts: [{ ...part, properties: { MQTT_NAME: optionalText.parse(text) } }],
+        }
       if (attribute === '$description') {
         const { name, type } = parseAs(description, parseJson(payload))
         const properties = { MQTT_NAME: name, MQTT_TYPE: type }
@@ -39,8 +40,4 @@ export function homie(prefix: string): Form {
       return { key: topic, parts: [{ ...part, absent }] }
     },
   }
-}
-
-function nameOf(name: string): string | undefined {
-  return optionalText.parse(name)
 }

@@ -1,6 +1,6 @@
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire'
 import type { Part } from '../announced-devices.js'
-import { MAX_DEVICES, MAX_PACKET_BYTES } from '../limits.js'
+import { MAX_DEVICES } from '../limits.js'
 import { type Form, text } from './form.js'
 
 const NAMESPACE = 'spBv1.0'
@@ -23,7 +23,6 @@ export function sparkplug(groups: readonly string[], offer: readonly SparkplugKi
   return {
     topics: ['BIRTH', 'DEATH', 'DATA'].flatMap(ofType),
     optionalTopics: ofType('BIRTH').map((topic) => CERTIFICATES + topic),
-    maxPacketBytes: MAX_PACKET_BYTES,
     read(topic, payload) {
       const name = topic.startsWith(CERTIFICATES) ? topic.slice(CERTIFICATES.length) : topic
       const [, group, letter, type, node, device] = TOPIC.exec(name) ?? []

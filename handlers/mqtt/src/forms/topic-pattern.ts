@@ -1,25 +1,38 @@
+import * as z from 'zod'
 import { MqttMessageError } from '../errors.js'
-import { MAX_PACKET_BYTES } from '../limits.js'
-import { type Form, optionalText, parseAs, parseJson, text } from './form.js'
+import { type Form, optionalText, parseAs, parseJson, text, topicWithWildcards } from './form.js'
 
-export interface TopicPattern {
-  readonly topic: string
-  /** A JSON path. @default the levels of the topic that match + */
-  readonly id?: string | undefined
-  readonly properties: Readonly<Record<string, string>>
-  /** A topic whose + stand for those of `topic`. */
-  readonly availability?: string | undefined
-  readonly offline: string
-}
+/** A path of names and numbers, such as `$.device.ids[0]` (RFC 9535, without wildcards). */
+const JSON_PATH = /^\$(\.[A-Za-z_][\w-]*|\[\d{1,5}\]|\['[^'\\]+'\])*$/
+const jsonPath = z.string().regex(JSON_PATH, 'write a JSON path, such as $.device.serial')
+
+export const topicPatternFields = z
+  .strictObject({
+    topic: topicWithWildcards,
+    /** Without it, the levels of the topic that match + are the id. */
+    id: jsonPath.optional(),
+    properties: z
+      .record(
+        z.string().regex(/^[A-Z][A-Z0-9_]{0,63}$/, 'write a name such as SERIAL_NUMBER'),
+        jsonPath,
+      )
+      .default({}),
+    /** Its + stand for those of `topic`. */
+    availability: topicWithWildcards.optional(),
+    offline: z.string().min(1).max(256).default('offline'),
+  })
+  .refine(
+    ({ topic, availability = '' }) => availability.split('+').length <= topic.split('+').length,
+    'availability has more + than topic',
+  )
 
 /** Topics that follow a pattern, each of one device. */
-export function topicPattern(pattern: TopicPattern): Form {
+export function topicPattern(pattern: z.output<typeof topicPatternFields>): Form {
   const levels = pattern.topic.split('/').map((level) => (level === '+' ? '([^/]+)' : quote(level)))
   const matches = new RegExp(`^${levels.join('/')}$`, 'u')
   const properties = Object.entries(pattern.properties)
   return {
     topics: [pattern.topic],
-    maxPacketBytes: MAX_PACKET_BYTES,
     read(topic, payload) {
       const [all, ...wildcards] = matches.exec(topic) ?? []
       if (all === undefined || !text.safeParse(topic).success) return undefined
@@ -52,9 +65,6 @@ export function topicPattern(pattern: TopicPattern): Form {
     },
   }
 }
-
-/** A path of names and numbers, such as `$.device.ids[0]` (RFC 9535, without wildcards). */
-export const JSON_PATH = /^\$(\.[A-Za-z_][\w-]*|\[\d{1,5}\]|\['[^'\\]+'\])*$/
 
 function valueAt(json: unknown, path: string): unknown {
   let value = json

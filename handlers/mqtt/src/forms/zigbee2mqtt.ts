@@ -1,7 +1,6 @@
 import * as z from 'zod'
 import { MAX_DEVICE_LIST_BYTES } from '../limits.js'
-import { topicName } from '../topic.js'
-import { type Form, optionalText, parseAs, parseJson, text } from './form.js'
+import { type Form, optionalText, parseAs, parseJson, text, topicName } from './form.js'
 
 const OFFLINE = 'offline'
 const devices = z.array(
