@@ -5,10 +5,12 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 import { SimulatedCamera } from '@akrijs/handler-onvif/testing'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import builtIn from '../../../handlers/built-in.json' with { type: 'json' }
 import { CHART } from '../../helm/chart.js'
 import { existingDefaults } from '../../helm/existing-defaults.js'
 import { missingHelm, runHelm } from '../../helm/programs.js'
 import { opcuaClientTree } from '../../images/trees.js'
+import { HANDLER_REQUESTS } from '../../support/handler-requests.js'
 import { describeUnless } from '../../support/unless.js'
 import { IMAGE } from '../support/image.js'
 import { kubectl } from '../support/kubectl.js'
@@ -121,6 +123,8 @@ const HANDLERS_APART = ['akri-onvif-discovery', 'akri-opcua-discovery'] as const
 const HANDLERS_TOGETHER = 'akri-network-discovery'
 const ECHO = 'akri-debug-echo-discovery'
 const UDEV = 'akri-udev-discovery'
+/** Handlers that fail here: there is no MQTT broker, and the image of tests lacks the binary. */
+const FAILING = ['mqtt', 'usb']
 /** The file by which a test of the existing system marks devices as offline. */
 const AVAILABILITY = '/tmp/debug-echo-availability.txt'
 const CLIENT_IMAGE = IMAGE.replace('akri-agent', 'akri-agent-opcua-client')
@@ -300,6 +304,30 @@ describeUnless(lacks, 'a release of Helm 4', () => {
     await webhook.hasPolicy('Fail')
     await webhook.isAsked()
     expect(await capacityOfRelease()).toBe('3')
+  })
+
+  it('runs each built-in handler in a DaemonSet, and each answers the agents', async () => {
+    const enabled = builtIn.handlers.map(({ name }) => `${name}.discovery.enabled=true`)
+    const options = ['--namespace', 'akri', '--skip-crds', '--reuse-values']
+    await runHelm('helm4', 'upgrade', 'akri', CHART, ...options, '--set', enabled.join())
+    const apart = builtIn.handlers
+      .filter(({ network }) => network === undefined)
+      .map(({ folder }) => `akri-${path.basename(folder)}-discovery`)
+    expect(apart).toEqual(expect.arrayContaining([ECHO, UDEV]))
+    expect(await networkHandlers()).toEqual([HANDLERS_TOGETHER])
+    await areRolledOut([...apart, HANDLERS_TOGETHER])
+    for (const { name } of builtIn.handlers)
+      await configuration(`each-${name.toLowerCase()}`, name, HANDLER_REQUESTS[name]?.details ?? {})
+    // Cameras and servers of the network can be there: the endpoint of the handler is told anyway,
+    // also that of a handler that fails for want of a broker or of the binary for USB.
+    for (const { name } of builtIn.handlers)
+      await eventually(async () => {
+        const found = `each-${name.toLowerCase()}`
+        const { message } = (await world.reportedCondition(found, 'HandlerConnected')) ?? {}
+        expect(message).toContain(`${name}@/var/lib/akri/${name}.sock`)
+        const { status } = (await world.reportedCondition(found, 'Discovering')) ?? {}
+        expect(status, name).toMatch(FAILING.includes(name) ? /^(True|False)$/ : /^True$/)
+      })
   })
 
   it('leaves nothing behind, neither Configurations nor what programs wrote', async () => {
