@@ -151,6 +151,7 @@ export const getOptions = {
     meaning: 'form of the output',
     default: 'table',
   }),
+  watch: toggle({ short: '-w', meaning: 'print each row that changes, until Ctrl-C' }),
   ...sourceOptions,
 }
 export type GetOptions = OptionsOf<typeof getOptions>

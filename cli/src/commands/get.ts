@@ -1,4 +1,5 @@
 import { API_VERSION, GROUP } from '@akrijs/api'
+import { InvalidOptionError } from '@akrijs/runtime'
 import { dump } from 'js-yaml'
 import type { GetOptions } from '../command-options.js'
 import { NoSuchObjectError } from '../errors.js'
@@ -23,18 +24,32 @@ interface Named {
 /** The objects of a kind, and their table. */
 interface Listing {
   readonly items: readonly Named[]
-  table(isShown: (column: Pick<Column<never>, 'title' | 'wide'>) => boolean): string
+  table(isShown: IsShown): Table
+}
+
+type IsShown = (column: Pick<Column<never>, 'title' | 'wide'>) => boolean
+
+interface Table {
+  readonly titles: readonly string[]
+  /** One for each item. */
+  readonly rows: readonly (readonly string[])[]
 }
 
 /** `akri get`: shows objects of the running agent, or of a cluster. */
 export async function get(
   kindText: string,
   name: string | undefined,
-  { output, allNamespaces }: Pick<GetOptions, 'output' | 'allNamespaces'>,
+  { output, allNamespaces, watch }: Pick<GetOptions, 'output' | 'allNamespaces' | 'watch'>,
   open: () => Promise<ObjectSource>,
 ): Promise<void> {
   const kind = kindOf(kindText)
-  const { items, table } = await listingOf(kind, name, await open())
+  const isShown: IsShown = ({ title, wide = false }) =>
+    !wide || output === 'wide' || (allNamespaces && title === 'NAMESPACE')
+  if (watch && output !== 'table' && output !== 'wide')
+    throw new InvalidOptionError('--watch prints rows: leave -o out, or write -o wide')
+  const source = await open()
+  if (watch) return follow(kind, name, isShown, source)
+  const { items, table } = await listingOf(kind, name, source)
   if (name !== undefined && items.length === 0)
     throw new NoSuchObjectError(`there is no ${kindText} ${name}`)
   const list = { apiVersion: API_VERSION, kind: `${LISTED[kind]}List`, items }
@@ -44,13 +59,40 @@ export async function get(
   else if (output === 'yaml') print(dump(answer).trimEnd())
   else if (output === 'name') for (const { metadata } of items) print(longName(kind, metadata.name))
   else if (items.length === 0) print(`no ${kind}`)
-  else
-    print(
-      table(
-        ({ title, wide = false }) =>
-          !wide || output === 'wide' || (allNamespaces && title === 'NAMESPACE'),
-      ),
-    )
+  else {
+    const { titles, rows } = table(isShown)
+    print(formatTable(titles, rows))
+  }
+}
+
+/** Prints all rows, and then each row that changes. An object that goes has a last row. */
+async function follow(
+  kind: Kind,
+  name: string | undefined,
+  isShown: IsShown,
+  source: ObjectSource,
+): Promise<never> {
+  let before = new Map<string, string>()
+  for (let isFirst = true; ; isFirst = false) {
+    const { items, table } = await listingOf(kind, name, source)
+    const { titles, rows } = table(isShown)
+    const now = new Map<string, string>()
+    const changed: (readonly string[])[] = []
+    for (const [index, row] of rows.entries()) {
+      const { namespace = '', name: found = '' } = items[index]?.metadata ?? {}
+      const key = `${namespace}/${found}`
+      now.set(key, row.join('\n'))
+      if (before.get(key) !== now.get(key)) changed.push(row)
+    }
+    for (const key of before.keys())
+      if (!now.has(key)) changed.push([key.slice(key.indexOf('/') + 1), 'deleted'])
+    before = now
+    // The header stands above the first rows.
+    const text = formatTable(titles, changed)
+    if (isFirst) print(text)
+    else if (changed.length > 0) print(text.slice(text.indexOf('\n') + 1))
+    await source.changed(kind)
+  }
 }
 
 /** The kind of each object. */
@@ -78,10 +120,10 @@ async function listingOf(
     const items = name === undefined ? all : all.filter(({ metadata }) => metadata.name === name)
     const table: Listing['table'] = (isShown) => {
       const shown = columns.filter(isShown)
-      return formatTable(
-        shown.map(({ title }) => title),
-        items.map((item) => shown.map(({ cell }) => cell(item))),
-      )
+      return {
+        titles: shown.map(({ title }) => title),
+        rows: items.map((item) => shown.map(({ cell }) => cell(item))),
+      }
     }
     return { items, table }
   }

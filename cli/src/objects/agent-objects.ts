@@ -1,5 +1,6 @@
 import { API_VERSION, type Configuration, type Instance, type NodeReport } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectEvent, type ObjectKey } from '@akrijs/kube'
+import { systemClock } from '@akrijs/runtime'
 import { askAgent } from '../control/control-client.js'
 import type { ObjectSource, ShownEvent, SlotUse } from './object-source.js'
 
@@ -8,6 +9,9 @@ interface BrokerAnswer {
   readonly instance: string
   readonly state?: { readonly phase: string; readonly reason?: string; readonly pid?: number }
 }
+
+/** The time between two questions for objects that are watched, in milliseconds. */
+const POLL_MS = 1000
 
 type EventAnswer = ObjectEvent & { readonly count: number; readonly lastTimestamp: string }
 
@@ -51,6 +55,11 @@ export class AgentObjects implements ObjectSource {
         return [keyOf(instance), user === '' ? [] : held.map(([slot]) => ({ slot, user }))]
       }),
     )
+  }
+
+  /** The agent is on this machine: a question each second costs nothing. */
+  changed(): Promise<void> {
+    return systemClock.sleep(POLL_MS)
   }
 
   async broker({ metadata }: Instance): Promise<string | undefined> {

@@ -21,10 +21,14 @@ let server: FakeApiServer
 let printed: string
 
 /** The objects of a namespace; empty for all. */
-const objects = (namespace: string) => {
-  const { signal } = new AbortController()
-  return new ClusterObjects({ client: server.client(), namespace, signal })
-}
+const objects = (namespace: string, { signal } = new AbortController()) =>
+  new ClusterObjects({
+    client: server.client(),
+    namespace,
+    signal,
+    // Changes of a test are not gathered.
+    clock: { sleep: async () => {} },
+  })
 
 beforeEach(() => {
   server = new FakeApiServer(new ManualClock())
@@ -93,7 +97,7 @@ beforeEach(() => {
 
 afterEach(() => vi.restoreAllMocks())
 
-const table = { output: 'table', allNamespaces: false } as const
+const table = { output: 'table', allNamespaces: false, watch: false } as const
 
 describe('in a cluster, akri', () => {
   it.each([
@@ -160,6 +164,69 @@ describe('in a cluster, akri', () => {
     await expect(describeObject(kind, 'other', async () => objects('plant'))).rejects.toThrow(
       `there is no ${kind} other`,
     )
+  })
+
+  it.each([
+    ['configurations', 'plant', /^cam +none +2 +1 +Ready/],
+    ['instances', 'plant', /^cam-8120fe +cam +true /],
+    ['handlers', 'plant', /^none +1 +1\/2 /],
+    ['nodes', 'plant', /^node-a +1 .*\nnode-b +1 /],
+  ])(
+    'watches %s: prints each row that changes, and the end of an object',
+    async (kind, from, row) => {
+      const stop = new AbortController()
+      const watching = get(kind, undefined, { ...table, watch: true }, async () =>
+        objects(from, stop),
+      )
+      const newText = async (pattern: RegExp, change: () => unknown = () => {}) => {
+        printed = ''
+        await change()
+        await vi.waitFor(() => expect(printed).toMatch(pattern))
+      }
+      await vi.waitFor(() => expect(printed.slice(printed.indexOf('\n') + 1)).toMatch(row))
+      const instance = `${BASE}/namespaces/plant/instances/cam-8120fe`
+      const configuration = `${BASE}/namespaces/plant/configurations/cam`
+      if (kind === 'instances') {
+        await newText(/^cam-8120fe +cam +true +node-c +0\/0/, () =>
+          server.put(instance, instanceObject({ nodes: ['node-c'] })),
+        )
+        await newText(/^cam-8120fe +deleted\n$/, () => server.remove(instance))
+      } else if (kind === 'configurations') {
+        // Another namespace, and a change that no column shows.
+        server.put(`${BASE}/namespaces/lab/configurations/x`, configurationObject())
+        await newText(/^cam +none +5 /, () =>
+          server.put(configuration, configurationObject({ capacity: 5 })),
+        )
+        expect(printed.split('\n')).toHaveLength(2)
+      } else {
+        await newText(kind === 'nodes' ? /^node-b +deleted\n$/ : /^none +1 +1\/1 +Connected/, () =>
+          server.remove(`${BASE}/nodereports/node-b`),
+        )
+      }
+      stop.abort()
+      await expect(watching).rejects.toThrow('aborted')
+    },
+  )
+
+  it('lists again if the server has forgotten the version of a watch', async () => {
+    const stop = new AbortController()
+    const seen = objects('plant', stop)
+    await seen.instances()
+    let watches = 0
+    server.refusal = ({ query }) => {
+      if (!query.has('watch')) return undefined
+      watches++
+      return { status: 410, reason: 'Expired', message: 'too old' }
+    }
+    await seen.changed('instances')
+    expect(watches).toBe(1)
+  })
+
+  it('refuses --watch with a form that is no table', async () => {
+    const wanted = get('instances', undefined, { ...table, watch: true, output: 'json' }, () =>
+      expect.fail('the cluster was opened'),
+    )
+    await expect(wanted).rejects.toThrow('--watch prints rows')
   })
 
   it('says that akri.js is not installed where its kinds are not known', async () => {

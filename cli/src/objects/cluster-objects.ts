@@ -19,6 +19,7 @@ import {
   Resource,
   type ResourceKind,
 } from '@akrijs/kube'
+import { type Clock, systemClock } from '@akrijs/runtime'
 import {
   EVENTS_OF_AKRI,
   notInstalled,
@@ -26,6 +27,7 @@ import {
   readEvent,
   readUses,
 } from './cluster-readers.js'
+import type { Kind } from './kinds.js'
 import type { ObjectSource, ShownEvent, SlotUse } from './object-source.js'
 
 interface ClusterObjectsOptions {
@@ -33,14 +35,28 @@ interface ClusterObjectsOptions {
   /** Empty for all namespaces. */
   readonly namespace: string
   readonly signal: AbortSignal
+  /** @default the clock of this machine */
+  readonly clock?: Pick<Clock, 'sleep'>
 }
 
 /** The objects of one list, as kubectl asks for them. */
 const PAGE = 500
+/** How long changes are gathered, in milliseconds. */
+const GATHER_MS = 1000
+
+/** The objects that a kind is made of. */
+const WATCHED: Readonly<Record<Kind, readonly ResourceKind[]>> = {
+  configurations: [CONFIGURATIONS],
+  instances: [INSTANCES],
+  nodes: [NODE_REPORTS],
+  handlers: [CONFIGURATIONS, NODE_REPORTS],
+}
 
 /** The objects of a cluster, as its API server has them now. */
 export class ClusterObjects implements ObjectSource {
   readonly #options: ClusterObjectsOptions
+  /** The versions of the last lists. */
+  readonly #lists = new Map<string, { readonly path: string; readonly version: string }>()
 
   constructor(options: ClusterObjectsOptions) {
     this.#options = options
@@ -98,6 +114,33 @@ export class ClusterObjects implements ObjectSource {
   /** Pods and Jobs: `uses` has those that use a slot. */
   async broker(): Promise<undefined> {}
 
+  /** Watches what the last lists have read. Several changes in a second count as one. */
+  async changed(kind: Kind): Promise<void> {
+    const stop = new AbortController()
+    const signal = AbortSignal.any([this.signal, stop.signal])
+    try {
+      await Promise.race(WATCHED[kind].map((each) => this.#nextEvent(each, signal)))
+    } finally {
+      stop.abort()
+    }
+    await (this.#options.clock ?? systemClock).sleep(GATHER_MS, this.signal)
+  }
+
+  async #nextEvent({ plural }: ResourceKind, signal: AbortSignal): Promise<void> {
+    const list = this.#lists.get(plural)
+    if (list === undefined) return
+    const { path, version } = list
+    const query = { watch: 1, resourceVersion: version }
+    const request = { method: 'GET', path, query } as const
+    try {
+      // A server ends each watch after some time.
+      for (;;) for await (const _line of this.client.lines(request, signal)) return
+    } catch (error) {
+      // The server has forgotten the version.
+      if (!ApiError.is(error, 410)) throw error
+    }
+  }
+
   /** Lists the newest objects. */
   async #list(
     kind: ResourceKind,
@@ -112,8 +155,10 @@ export class ClusterObjects implements ObjectSource {
         { client, path, query, pageSize: PAGE },
         undefined,
         signal,
-      ))
+      )) {
         objects.push(...withoutPasswords(page.objects))
+        this.#lists.set(kind.plural, { path, version: page.version })
+      }
     } catch (error) {
       if (!ApiError.is(error, 404) || kind.group === '') throw error
       throw notInstalled(kind, error)

@@ -26,7 +26,7 @@ describe('the name of a kind', () => {
 
   const open = () => expect.fail('the cluster was opened')
   it.each([
-    ['get', () => get('pods', 'x', { output: 'table', allNamespaces: false }, open)],
+    ['get', () => get('pods', 'x', { output: 'table', allNamespaces: false, watch: false }, open)],
     ['describe', () => describeObject('pods', 'x', open)],
     ['explain', () => explain('node', 'x', open)],
   ])('is refused by akri %s before a kubeconfig is read', async (_, run) => {

@@ -1,5 +1,6 @@
 import type { Configuration, Instance, NodeReport } from '@akrijs/api'
 import type { ObjectKey } from '@akrijs/kube'
+import type { Kind } from './kinds.js'
 
 /** An Event about an object. */
 export interface ShownEvent {
@@ -37,6 +38,8 @@ export interface ObjectSource {
   events(): Promise<readonly ShownEvent[]>
   /** The slots that containers or brokers use, by the key of the Instance. */
   uses(): Promise<ReadonlyMap<ObjectKey, readonly SlotUse[]>>
+  /** Resolves once objects of a kind may have changed since they were read last. */
+  changed(kind: Kind): Promise<void>
   /** What the broker of an Instance does; undefined where the cluster's Pods say it. */
   broker(instance: Instance): Promise<string | undefined>
 }
