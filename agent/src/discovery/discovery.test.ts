@@ -101,7 +101,7 @@ describe('discovery', () => {
       waits.push(clock.monotonicMs() - since)
     }
     expect(waits).toEqual([500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, 30_000])
-    endpoint.give('1')
+    endpoint.list('1')
     await clock.advance(30_000)
     const asked = endpoint.requests.length
     await world.fail(endpoint)
@@ -208,7 +208,7 @@ describe('the lists of an endpoint', () => {
 
   it('are read in a burst, and then one in 200 ms; the newest counts', async () => {
     for (let index = 0; index < 200; index++) {
-      endpoint.give(`id-${index}`)
+      endpoint.list(`id-${index}`)
       await clock.advance(1)
     }
     expect(world.listsRead).toBe(52)

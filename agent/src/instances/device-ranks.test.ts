@@ -1,8 +1,7 @@
 import type { NodeName } from '@akrijs/kube/objects'
 import { expect, it } from 'vitest'
 import { RANK } from '../discovery/device-set.js'
-import { collidingIds } from '../testing/colliding-ids.js'
-import { configurationWith, instanceOfDevice, type Made } from '../testing/objects.js'
+import { COLLIDING, configurationWith, instanceOfDevice, type Made } from '../testing/objects.js'
 import { deviceRanks } from './device-ranks.js'
 
 const elsewhere = { nodes: ['node-b'] }
@@ -26,7 +25,7 @@ it('used devices come first, then served ones, then all that this node does not 
 })
 
 it('a device with a long name has the rank of its Instance', () => {
-  const [first, second] = collidingIds()
+  const [first, second] = COLLIDING
   const present: [string, Made][] = [
     [first, elsewhere],
     [second, { length: 'long' }],

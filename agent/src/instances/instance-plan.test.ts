@@ -8,8 +8,8 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { ObjectStore } from '../cluster/object-store.js'
 import type { DeviceSet, DiscoveredDevice } from '../discovery/device-set.js'
-import { collidingIds } from '../testing/colliding-ids.js'
 import {
+  COLLIDING,
   configurationWith,
   found,
   instanceOfDevice,
@@ -132,7 +132,7 @@ describe('the plan of the Instances of a Configuration', () => {
   })
 })
 
-const [first, second] = collidingIds()
+const [first, second, third] = COLLIDING
 const IDS: Readonly<Record<string, string>> = { a: first, b: second }
 const idOf = (letter: string) => IDS[letter] ?? expect.fail(letter)
 const short = `lab-${deviceDigest(first, shared)}`
@@ -159,11 +159,10 @@ async function namesOf(
 
 describe('the name of a device whose short digest another device has too', () => {
   it('is short for the first id, and long for the others, in any order of the list', async () => {
-    const ids = ['camera-16258', 'camera-26847', 'camera-60728'] as const
-    const served = { [ids[0]]: 'lab-9a007d', [ids[1]]: long(ids[1]), [ids[2]]: long(ids[2]) }
-    for (const order of [ids, ids.toReversed()])
+    const served = { [first]: 'lab-9a007d', [second]: long(second), [third]: long(third) }
+    for (const order of [COLLIDING, COLLIDING.toReversed()])
       expect(await plan(seen(...order))).toMatchObject({ served, leave: [], collisions: [] })
-    expect(long(ids[1])).toMatch(/^lab-[0-9a-f]{16}$/)
+    expect(long(second)).toMatch(/^lab-[0-9a-f]{16}$/)
   })
 
   const elsewhere = { nodes: ['node-b'] }

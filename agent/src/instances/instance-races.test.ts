@@ -4,12 +4,11 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { instanceOf, usageOf } from '../slots/allocation-ledger.js'
 import { MemoryCluster } from '../testing/memory-cluster.js'
-import { found, manifest, setOf } from '../testing/objects.js'
+import { COLLIDING, found, manifest, setOf } from '../testing/objects.js'
 import { ReconcilerHarness } from '../testing/reconciler-harness.js'
 import { deviceIdOf } from './existing-instances.js'
 
-/** The first three have one short digest. */
-const IDS = ['camera-16258', 'camera-26847', 'camera-60728', 'camera-1']
+const IDS = [...COLLIDING, 'camera-1']
 const NODES = ['node-a', 'node-b', 'node-c'] as NodeName[]
 
 /** The device of each id, also of those that the node has found before. */

@@ -5,8 +5,7 @@ import { ReconcileQueue } from '@akrijs/kube/queue'
 import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { ObjectStore } from '../cluster/object-store.js'
-import { collidingIds } from '../testing/colliding-ids.js'
-import { found, NODE, OTHER, seen, setOf } from '../testing/objects.js'
+import { COLLIDING, found, NODE, OTHER, seen, setOf } from '../testing/objects.js'
 import { ReconcilerHarness } from '../testing/reconciler-harness.js'
 import { deviceDigest } from './instance-name.js'
 
@@ -110,27 +109,22 @@ describe('the Instances of a node', () => {
   })
 
   it('are planned again after claims of a device with a long name, and of no other', async () => {
-    const ids = collidingIds()
-    for (const _ of [1, 2]) await world.reconcile(seen('foo0', ...ids))
+    for (const _ of [1, 2]) await world.reconcile(seen('foo0', ...COLLIDING))
     const adding = vi.spyOn(ReconcileQueue.prototype, 'add')
     onTestFinished(() => adding.mockRestore())
     const claim = (name: string) =>
       cluster.claimSlot(objectKey('default', name), `${name}-0` as SlotName, NODE)
     await claim(world.name('foo0'))
     expect(adding).not.toHaveBeenCalled()
-    await claim(`${world.wanted.name}-${deviceDigest(ids[1], { shared: true }, 'long')}`)
+    await claim(`${world.wanted.name}-${deviceDigest(COLLIDING[1], { shared: true }, 'long')}`)
     expect(adding).toHaveBeenCalledWith(world.key)
   })
 
   it.each([
     ['no further pass for claims', 'foo0', {}],
-    [
-      'a further pass for claims of devices with one digest',
-      collidingIds()[0],
-      { requeueAfterMs: 0 },
-    ],
+    ['a further pass for claims of devices with one digest', COLLIDING[0], { requeueAfterMs: 0 }],
   ])('have %s that change during a plan', async (_, id, result) => {
-    const ids = [...Array.from({ length: 200 }, (_, index) => `foo${index}`), ...collidingIds()]
+    const ids = [...Array.from({ length: 200 }, (_, index) => `foo${index}`), ...COLLIDING]
     const set = (healthy: boolean) => setOf(...ids.map((id) => found({ id }, { healthy })))
     for (const _ of [1, 2]) await world.reconcile(set(true))
     const adding = vi.spyOn(ReconcileQueue.prototype, 'add')

@@ -37,14 +37,14 @@ describe('Ready of a node', () => {
     ['other details', 'told', 'other', 'Unknown Waiting'],
   ])('is not True after an edit to %s', async (_what, handler, details, expected) => {
     const endpoint = await world.register('told@a')
-    endpoint.give('1')
+    endpoint.list('1')
     expect(await readyAfter('1m')).toBe('True AllDevicesServed')
     put(handler, details)
     for (const time of [0, '12s', '1m', '11m'] as const)
       expect(await readyAfter(time)).toBe(expected)
     put('told', 'other')
     await world.clock.advance('1s')
-    endpoint.give('1')
+    endpoint.list('1')
     expect(await readyAfter(0)).toBe('True AllDevicesServed')
   })
 
@@ -54,7 +54,7 @@ describe('Ready of a node', () => {
     expect(await readyAfter(0)).toBe('Unknown NoHandler')
     const own = await world.register('told@unix')
     expect(await readyAfter(0)).toBe('Unknown Waiting')
-    own.give('1')
+    own.list('1')
     for (const time of [0, '6m'] as const)
       expect(await readyAfter(time)).toBe('True AllDevicesServed')
   })
@@ -67,7 +67,7 @@ describe('Ready of a node', () => {
     expect(await readyAfter('29s')).toBe('True NoDevices')
     endpoint.away = false
     await world.clock.advance('30s')
-    endpoint.give()
+    endpoint.list()
     expect(await readyAfter(0)).toBe('True NoDevices')
   })
 })

@@ -1,10 +1,4 @@
-import type {
-  Configuration,
-  ConfigurationName,
-  Instance,
-  InstanceName,
-  SlotName,
-} from '@akrijs/api'
+import type { Configuration, Instance, InstanceName, SlotName } from '@akrijs/api'
 import { type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { aborted, silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
@@ -22,7 +16,7 @@ import {
   servedWith,
   slot,
 } from '../testing/objects.js'
-import { type LostDevice, SlotBook } from './slot-book.js'
+import { SlotBook } from './slot-book.js'
 import { SlotClaims } from './slot-claims.js'
 import { SlotReconciler } from './slot-reconciler.js'
 
@@ -127,10 +121,6 @@ class TestNode {
   claim(which: SlotName): Promise<unknown> {
     this.book.serve(servedWith())
     return this.claims.allocate(resourcesOf(servedWith()).one, [[which]])
-  }
-
-  lose(device: Omit<LostDevice, 'configuration'>): void {
-    this.book.lose({ ...device, configuration: 'cam' as ConfigurationName })
   }
 
   events(): string[] {
@@ -266,7 +256,8 @@ describe('slots without a container, if Pods are watched', () => {
 })
 
 describe('a device that is gone', () => {
-  const lost = { id: 'foo0', instance: 'cam-8120fe' as InstanceName }
+  const { name: instance, configuration } = servedWith()
+  const lost = { id: 'foo0', instance, configuration }
   const allocated = { slot: slot(0), resourceName: 'akri.sh/cam', id: '7' }
 
   beforeEach(() => {
@@ -281,7 +272,7 @@ describe('a device that is gone', () => {
     node.ledger.record(allocated)
     node.ledger.record(young)
     node.listed = undefined
-    node.lose(lost)
+    node.book.lose(lost)
     await clock.advance(0)
     expect(node.events()).toEqual([])
     node.listed = holdsAny('7')
@@ -301,7 +292,7 @@ describe('a device that is gone', () => {
   ])('is reported to no Pod that %s', async (_, happen) => {
     node.ledger.record(allocated)
     node.listed = undefined
-    node.lose(lost)
+    node.book.lose(lost)
     await clock.advance(10_000)
     happen()
     node.listed = holdsAny('7')

@@ -45,12 +45,10 @@ export class ManualEndpoint implements HandlerEndpoint {
     this.name = name
   }
 
-  give(...ids: string[]): void {
-    this.list(...ids.map((id) => ({ id })))
-  }
-
-  list(...devices: Device[]): void {
-    this.giveList({ devices, leftOut: 0 })
+  /** Lists devices, each by its id or whole. */
+  list(...devices: (string | Device)[]): void {
+    const all = devices.map((each) => (typeof each === 'string' ? { id: each } : each))
+    this.giveList({ devices: all, leftOut: 0 })
   }
 
   giveList(list: Omit<BoundedList, 'devices'> & { readonly devices: readonly Device[] }): void {
@@ -164,11 +162,8 @@ export class DiscoveryHarness {
     return registered
   }
 
-  /** The endpoint lists devices, each by its id or whole. */
   async list(endpoint: ManualEndpoint, ...devices: (string | Device)[]): Promise<void> {
-    endpoint.list(
-      ...devices.map((device) => (typeof device === 'string' ? { id: device } : device)),
-    )
+    endpoint.list(...devices)
     await this.clock.advance(0)
   }
 

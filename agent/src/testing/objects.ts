@@ -26,6 +26,9 @@ export const CAMERA = objectKey('default', 'cam-8120fe')
 /** A slot of this Instance. */
 export const slot = (index: number) => `cam-8120fe-${index}` as SlotName
 
+/** Ids of shared devices with one short digest, in their order. */
+export const COLLIDING = ['camera-16258', 'camera-26847', 'camera-60728'] as const
+
 /** The device as in a list that was checked. */
 export function checked({ id, properties, mounts = [], deviceSpecs = [] }: Device): CheckedDevice {
   return withHash({
