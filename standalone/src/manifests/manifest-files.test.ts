@@ -1,18 +1,21 @@
 import { execFileSync } from 'node:child_process'
-import { mkdir, mkdtemp, rename, rm, truncate, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, rename, rm, rmdir, truncate, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { silentLogger, systemClock } from '@akrijs/runtime'
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { beforeEach, expect, it } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
+import { StandaloneCluster } from '../cluster/standalone-cluster.js'
+import { StateFile } from '../state/state-file.js'
 import { ManifestReader, type ManifestSet, watchManifests } from './manifest-files.js'
+import { ManifestFollower } from './manifest-follower.js'
 
 let directory: string
 
 beforeEach(async () => {
-  directory = await mkdtemp(path.join(tmpdir(), 'akri-manifests-'))
+  directory = await temporaryDirectory()
 })
-afterEach(() => rm(directory, { recursive: true, force: true }))
 
 const at = (name: string) => path.join(directory, name)
 const configuration = (name: string, namespace = 'default', capacity = 1) =>
@@ -212,4 +215,29 @@ it.each(['c.yaml', 'folder'])('sees at once that %s is there again', async (name
     await removed
   }
   stop.abort()
+})
+
+it('applies an edit as soon as the state can be written again', async () => {
+  const errors: string[] = []
+  const error = (_fields: object, message: string) => void errors.push(message)
+  const stop = new AbortController()
+  const shared = { clock: systemClock, log: { ...silentLogger, error }, signal: stop.signal }
+  const state = at('cluster')
+  const cluster = await StandaloneCluster.open({ ...shared, file: new StateFile(state) })
+  const follower = new ManifestFollower([at('a.yaml')], { ...shared, cluster })
+  const names = () => cluster.configurations.list().map(({ metadata }) => metadata.name)
+  await writeFile(at('a.yaml'), configuration('a'))
+  await follower.applyFirst()
+  const following = follower.follow()
+  // A rename cannot replace a directory.
+  await rm(state)
+  await mkdir(state)
+  await writeFile(at('a.yaml'), configuration('b'))
+  await eventually(() => expect(errors).toContain('manifests not applied'))
+  expect(names()).toEqual(['a'])
+  await rmdir(state)
+  await eventually(() => expect(names()).toEqual(['b']))
+  stop.abort()
+  await following
+  await cluster.close()
 })
