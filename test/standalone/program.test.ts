@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { constants } from 'node:fs'
+import { constants, existsSync } from 'node:fs'
 import { mkdir, open, readFile, rm } from 'node:fs/promises'
 import path from 'node:path'
 import type { Instance } from '@akrijs/api'
@@ -113,6 +113,39 @@ describe('akri run', () => {
       expect(await akri.stop(signal)).toBeNull()
     },
   )
+
+  it('--isolated leaves no handler after a kill, and starts handlers after a restart', async () => {
+    const names = ['debugEcho', 'udev']
+    const sockets = () =>
+      names.filter((name) => existsSync(path.join(akri.state, `isolated/${name}.sock`)))
+    const begin = async (description: string, digest: string) => {
+      const details = `'descriptions: [${description}]'`
+      const spec = `  discoveryHandler: { name: debugEcho, discoveryDetails: ${details} }`
+      const file = await akri.write('a.yaml', configuration('echo', spec))
+      const handlers = '@akrijs/handler-debug-echo,@akrijs/handler-udev'
+      const before = akri.output.length
+      akri.start('-f', file, '--isolated', '--handler', handlers)
+      const found = async () => (await akri.instances()).map(({ metadata }) => metadata.name)
+      await eventually(async () => expect(await found()).toEqual([`echo-${digest}`]))
+      // The agent says so, and then the handler.
+      const registered = () => akri.output.slice(before).match(/ handler registered /g)
+      await eventually(() => expect(registered()).toHaveLength(2 * names.length))
+      expect(akri.handlers).toHaveLength(names.length)
+      return akri.handlers
+    }
+    const first = await begin('foo0', '8120fe')
+    expect(sockets()).toEqual(names)
+    await akri.stop('SIGKILL')
+    await eventually(() => expect(first.filter(isAlive)).toEqual([]))
+    expect(sockets()).toEqual([])
+    const second = await begin('foo1', 'a19705')
+    const before = akri.output.length
+    expect(await akri.stop('SIGTERM')).toBe(0)
+    expect([second.filter(isAlive), sockets()]).toEqual([[], []])
+    // It ends in order while its handlers work.
+    expect(akri.output.slice(before)).toContain('agent stopped')
+    expect(akri.output.slice(before)).not.toMatch(/ (warn|error) /)
+  })
 
   it('ends at once after a second signal, and leaves no broker', async () => {
     const stubborn = `[/bin/sh, -c, 'trap "" TERM INT; echo deaf; while :; do sleep 1; done']`
