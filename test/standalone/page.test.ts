@@ -5,7 +5,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { eventually } from '../support/eventually.js'
 import { AkriProgram } from './support/akri-program.js'
 import { configuration } from './support/manifests.js'
-import { cookieOf, noticeAt, PageStream, pageAddress, visit } from './support/page-visitor.js'
+import { cookieOf, PageStream, pageAddress, visit } from './support/page-visitor.js'
 
 const akri = AkriProgram.ofEachTest()
 /** Markup, and a character that turns the direction of text. */
@@ -59,33 +59,6 @@ describe('the page of akri run', () => {
     expect(stream.text).not.toContain('\u202e')
     expect(stream.text).toContain('{"name":"password_default","value":"***"}')
     expect(stream.text).not.toContain('hunter2')
-  })
-
-  it('gives nothing to others: no token, another host, another origin', async () => {
-    const address = await start()
-    const cookie = await cookieOf(address)
-    const { port } = new URL(address)
-    for (const path of ['/', '/page.js', '/api/watch', '/?token=wrong']) {
-      expect(await noticeAt(visit(address, path))).toMatch(/akri prints that address/)
-      const host = `evil.example:${port}`
-      expect(await noticeAt(visit(address, path, { cookie, host }))).toMatch(/Open this page at/)
-      const origin = 'http://evil.example'
-      expect(await noticeAt(visit(address, path, { cookie, origin }))).toMatch(/other sites/)
-    }
-  })
-
-  it('has another token after a restart, and the old cookie opens nothing', async () => {
-    const before = await start()
-    const cookie = await cookieOf(before)
-    await akri.stop('SIGTERM')
-    akri.start('-f', `${akri.directory}/echo.yaml`, '--ui', new URL(before).port)
-    const after = await eventually(async () => {
-      const address = await pageAddress(akri)
-      expect(address).not.toBe(before)
-      return address
-    })
-    expect(new URL(after).port).toBe(new URL(before).port)
-    expect((await visit(after, '/', { cookie })).statusCode).toBe(403)
   })
 
   it('is not served with --no-ui, and as lines of JSON only with --ui', async () => {

@@ -97,6 +97,17 @@ describe('the server of the page', () => {
     }
   })
 
+  it.each([
+    [{ host: 'evil.example' }, 'Open this page at'],
+    [{ origin: 'http://evil.example' }, 'other sites'],
+  ])('gives a visitor with the headers %j nothing but the reason', async (headers, reason) => {
+    for (const url of ['/', '/page.js', '/api/watch', `/?token=${TOKEN}`]) {
+      const response = await get(url, headers)
+      expect(response.statusCode).toBe(403)
+      expect(await text(response)).toContain(reason)
+    }
+  })
+
   it('forbids all scripts, styles, frames and addresses but its own', async () => {
     for (const url of ['/', '/page.js', '/none']) {
       const { headers } = await get(url)
