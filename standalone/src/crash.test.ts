@@ -1,18 +1,16 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readdir, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readdir } from 'node:fs/promises'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import { objectKey } from '@akrijs/kube'
 import { silentLogger, systemClock } from '@akrijs/runtime'
-import { build } from 'esbuild'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { beforeAll, expect, it } from 'vitest'
+import { bundle } from '../../test/support/bundle.js'
+import { temporaryDirectory } from '../../test/support/temporary-directory.js'
 import { StandaloneCluster } from './cluster/standalone-cluster.js'
 import { StateFile } from './state/state-file.js'
 
-const here = path.dirname(fileURLToPath(import.meta.url))
 const SLOTS = 4
 let directory: string
 let program: string
@@ -60,25 +58,11 @@ for (let count = 0; ; count++) {
 `
 
 beforeAll(async () => {
-  directory = await mkdtemp(path.join(tmpdir(), 'akri-crash-'))
+  directory = await temporaryDirectory()
   program = path.join(directory, 'claimer.mjs')
-  await build({
-    stdin: { contents: CLAIMER, resolveDir: here, loader: 'ts' },
-    outfile: program,
-    bundle: true,
-    platform: 'node',
-    format: 'esm',
-    target: 'node20',
-    conditions: ['akri-source'],
-    // CommonJS code in the bundle requires the modules of Node at run time.
-    banner: {
-      js:
-        "import { createRequire } from 'node:module'; " +
-        'const require = createRequire(import.meta.url)',
-    },
-  })
+  const stdin = { contents: CLAIMER, resolveDir: import.meta.dirname }
+  await bundle({ stdin, outfile: program })
 })
-afterAll(() => rm(directory, { recursive: true, force: true }))
 
 it('keeps every acknowledged claim and release if the process is killed', async () => {
   const file = path.join(directory, 'cluster.json')

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { rmSync } from 'node:fs'
 import path from 'node:path'
-import { build } from 'esbuild'
+import { bundle as bundleSources } from '../support/bundle.js'
 import type { CameraCommands } from './cameras-program.js'
 
 const OUT = path.resolve(import.meta.dirname, '../../.cache/test-onvif')
@@ -10,21 +10,7 @@ const OUT = path.resolve(import.meta.dirname, '../../.cache/test-onvif')
 /** Bundles a test program for a host of the network. */
 export async function bundle(name: 'cameras-program' | 'handler-program'): Promise<string> {
   const outfile = path.join(OUT, `${process.pid}-${name}.mjs`)
-  await build({
-    entryPoints: [path.join(import.meta.dirname, `${name}.ts`)],
-    outfile,
-    bundle: true,
-    platform: 'node',
-    format: 'esm',
-    target: 'node20',
-    conditions: ['akri-source'],
-    banner: {
-      js:
-        "import { createRequire } from 'node:module'; " +
-        'const require = createRequire(import.meta.url)',
-    },
-    logLevel: 'error',
-  })
+  await bundleSources({ entryPoints: [path.join(import.meta.dirname, `${name}.ts`)], outfile })
   process.once('exit', () => rmSync(outfile, { force: true }))
   return outfile
 }

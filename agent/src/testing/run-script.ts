@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import path from 'node:path'
-import { build } from 'esbuild'
+import { bundle } from '../../../test/support/bundle.js'
 
 interface ScriptPlace {
   /** What the imports of the script are relative to. */
@@ -27,10 +27,6 @@ export function missingForNoWatches(): string | undefined {
   }
 }
 
-/** CommonJS packages in a bundle need `require`. */
-const BANNER =
-  "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)"
-
 /**
  * Runs a script with what it imports in a process that is started by another command.
  * @returns the JSON that the script prints
@@ -41,16 +37,7 @@ export async function runScript(
   { resolveDir, directory }: ScriptPlace,
 ): Promise<unknown> {
   const built = path.join(directory, 'script.mjs')
-  await build({
-    stdin: { contents: script, resolveDir },
-    outfile: built,
-    bundle: true,
-    platform: 'node',
-    format: 'esm',
-    target: 'node20',
-    conditions: ['akri-source'],
-    banner: { js: BANNER },
-  })
+  await bundle({ stdin: { contents: script, resolveDir }, outfile: built })
   const [file = '', ...args] = [...command, process.execPath, built]
   return JSON.parse(execFileSync(file, args, { encoding: 'utf8', timeout: 60_000 }))
 }

@@ -1,11 +1,11 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, open, rm } from 'node:fs/promises'
-import os from 'node:os'
+import { open } from 'node:fs/promises'
 import path from 'node:path'
 import { text } from 'node:stream/consumers'
-import { build } from 'esbuild'
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { bundle } from '../../../test/support/bundle.js'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 
 /** Prints what happens to it. Its argument says what it does. */
 const SOURCE = `
@@ -67,24 +67,11 @@ describe('a program', () => {
   let file: string
 
   beforeAll(async () => {
-    directory = await mkdtemp(path.join(os.tmpdir(), 'akri-program-'))
+    directory = await temporaryDirectory()
     file = path.join(directory, 'example.mjs')
-    await build({
-      stdin: { contents: SOURCE, resolveDir: path.join(import.meta.dirname, '../..') },
-      outfile: file,
-      bundle: true,
-      platform: 'node',
-      format: 'esm',
-      banner: {
-        js:
-          "import { createRequire } from 'node:module'; " +
-          'const require = createRequire(import.meta.url)',
-      },
-      logLevel: 'error',
-    })
+    const resolveDir = path.join(import.meta.dirname, '../..')
+    await bundle({ stdin: { contents: SOURCE, resolveDir }, outfile: file })
   })
-
-  afterAll(() => rm(directory, { recursive: true, force: true }))
 
   function start(args: readonly string[], variables: NodeJS.ProcessEnv = {}): ChildProcess {
     const env = { ...process.env, ...variables }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import path from 'node:path'
-import { build } from 'esbuild'
+import { bundle } from '../../support/bundle.js'
 import type { Allocated } from './allocated.js'
 import { IMAGE } from './image.js'
 import { kubectl, kubectlWith } from './kubectl.js'
@@ -159,13 +159,8 @@ class AgentInPod implements NodeProcess {
 
 /** A program of this directory, bundled, so that it runs where only Node.js is installed. */
 async function bundled(file: string): Promise<string> {
-  const { outputFiles } = await build({
+  const { outputFiles = [] } = await bundle({
     entryPoints: [path.join(import.meta.dirname, file)],
-    bundle: true,
-    platform: 'node',
-    format: 'esm',
-    target: 'node20',
-    conditions: ['akri-source'],
     banner: {
       js: "import { createRequire } from 'node:module'; const require = createRequire('/')",
     },

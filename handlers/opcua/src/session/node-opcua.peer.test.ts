@@ -1,16 +1,16 @@
 import { execFile } from 'node:child_process'
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
-import os from 'node:os'
+import { copyFileSync, existsSync, mkdirSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import { build } from 'esbuild'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { bundle } from '../../../../test/support/bundle.js'
+import { temporaryDirectory } from '../../../../test/support/temporary-directory.js'
 import { SecuredServer } from '../../test-peers/secured-server.js'
 
 // Runs in its own process, which shows loaded modules, open handles and written files.
 
 const run = promisify(execFile)
-const folder = mkdtempSync(path.join(os.tmpdir(), 'akri-session-'))
+const folder = await temporaryDirectory()
 // The directory from which the built handler finds node-opcua-client.
 const program = path.join(import.meta.dirname, '../../node_modules/.test/session.mjs')
 let server: SecuredServer
@@ -62,28 +62,14 @@ try {
 const plain = { found: 1, policies: 'Basic256Sha256,None', loaded: false }
 
 beforeAll(async () => {
-  const resolveDir = import.meta.dirname
-  await build({
-    stdin: { contents: SOURCE, resolveDir, loader: 'ts' },
-    bundle: true,
-    platform: 'node',
-    format: 'esm',
-    target: 'node20',
-    conditions: ['akri-source'],
-    external: ['node-opcua-client'],
-    banner: {
-      js: "import { createRequire as r } from 'node:module'; const require = r(import.meta.url)",
-    },
-    outfile: program,
-    logLevel: 'error',
-  })
+  const stdin = { contents: SOURCE, resolveDir: import.meta.dirname }
+  await bundle({ stdin, external: ['node-opcua-client'], outfile: program })
   server = await SecuredServer.start({ applicationUri: 'urn:akri:test:alone' })
 })
 
 afterAll(async () => {
   await server.close()
   rmSync(path.dirname(program), { recursive: true, force: true })
-  rmSync(folder, { recursive: true, force: true })
 })
 
 it('loads node-opcua for a session only, writes no files, and lets the process end', async () => {
