@@ -1,11 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import os from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../test/support/eventually.js'
+import { temporaryDirectory } from '../../test/support/temporary-directory.js'
 import { SimulatedAgent } from './testing/simulated-agent.js'
 
 const dist = path.join(import.meta.dirname, '../dist')
@@ -16,14 +16,13 @@ let agent: SimulatedAgent
 let child: ChildProcess
 
 beforeEach(async () => {
-  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-stdin-'))
+  directory = await temporaryDirectory()
   agent = await SimulatedAgent.start({ directory })
 })
 
 afterEach(async () => {
   child.kill('SIGKILL')
   await agent.close()
-  await rm(directory, { recursive: true, force: true })
 })
 
 /** A handler that runs code on its import, and other code in each discovery. */

@@ -1,17 +1,16 @@
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
 import http2 from 'node:http2'
-import os from 'node:os'
 import path from 'node:path'
 import { silentLogger } from '@akrijs/runtime'
 import { expect, it, vi } from 'vitest'
 import { eventually } from '../../test/support/eventually.js'
+import { temporaryDirectory } from '../../test/support/temporary-directory.js'
 import { defineDiscoveryHandler } from './handler/handler.js'
 import { serveDiscovery } from './handler-server.js'
 import { ServeMetrics } from './metrics.js'
 
 it('keeps only the newest list for an agent that does not read', async () => {
-  const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-slow-'))
+  const directory = await temporaryDirectory()
   const rounds = 100
   let round = 0
   const handler = defineDiscoveryHandler({
@@ -67,6 +66,5 @@ it('keeps only the newest list for an agent that does not read', async () => {
   } finally {
     session.destroy()
     await server.close()
-    await rm(directory, { recursive: true, force: true })
   }
 })

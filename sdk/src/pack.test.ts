@@ -1,11 +1,11 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises'
-import os from 'node:os'
+import { mkdir, readdir, stat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { beforeAll, expect, it } from 'vitest'
 import { eventually } from '../../test/support/eventually.js'
+import { temporaryDirectory } from '../../test/support/temporary-directory.js'
 import { discover, ManualClock, SimulatedAgent } from './testing.js'
 
 const run = promisify(execFile)
@@ -34,7 +34,7 @@ export default defineDiscoveryHandler({
 `
 
 beforeAll(async () => {
-  project = await mkdtemp(path.join(os.tmpdir(), 'akri-pack-'))
+  project = await temporaryDirectory()
   const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', project], {
     cwd: sdk,
   })
@@ -47,10 +47,6 @@ beforeAll(async () => {
   )
   await writeFile(path.join(project, 'handler.js'), HANDLER)
 }, 180_000)
-
-afterAll(async () => {
-  await rm(project, { recursive: true, force: true })
-})
 
 it('installs as one package of at most 10 MB', async () => {
   const modules = path.join(project, 'node_modules')

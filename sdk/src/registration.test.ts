@@ -1,5 +1,3 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import os from 'node:os'
 import path from 'node:path'
 import { RegistrationService } from '@akrijs/proto/discovery'
 import { type Clock, type Logger, silentLogger } from '@akrijs/runtime'
@@ -13,6 +11,7 @@ import {
 } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { eventually } from '../../test/support/eventually.js'
+import { temporaryDirectory } from '../../test/support/temporary-directory.js'
 import { keepRegistered } from './registration.js'
 import { SimulatedAgent } from './testing/simulated-agent.js'
 
@@ -21,13 +20,12 @@ let stop: AbortController
 let registration: Promise<void> | undefined
 
 beforeEach(async () => {
-  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-registration-'))
+  directory = await temporaryDirectory()
   stop = new AbortController()
 })
 afterEach(async () => {
   stop.abort()
   await registration
-  await rm(directory, { recursive: true, force: true })
 })
 
 function start(

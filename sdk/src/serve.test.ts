@@ -1,6 +1,5 @@
-import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
+import { stat, writeFile } from 'node:fs/promises'
 import net from 'node:net'
-import os from 'node:os'
 import path from 'node:path'
 import { type DiscoverResponse, DiscoveryHandlerClient } from '@akrijs/proto/discovery'
 import { aborted, type Logger, silentLogger } from '@akrijs/runtime'
@@ -9,6 +8,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { eventually } from '../../test/support/eventually.js'
 import { listenerWarnings } from '../../test/support/listener-warnings.js'
+import { temporaryDirectory } from '../../test/support/temporary-directory.js'
 import { type DiscoveryHandlerDefinition, defineDiscoveryHandler } from './handler/handler.js'
 import { serve } from './serve.js'
 import { SimulatedAgent } from './testing/simulated-agent.js'
@@ -18,13 +18,12 @@ let agent: SimulatedAgent
 const stop: (() => Promise<void>)[] = []
 
 beforeEach(async () => {
-  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-serve-'))
+  directory = await temporaryDirectory()
   agent = await SimulatedAgent.start({ directory })
 })
 afterEach(async () => {
   for (const close of stop.splice(0)) await close()
   await agent.close()
-  await rm(directory, { recursive: true, force: true })
 })
 
 type Discover = DiscoveryHandlerDefinition<Record<string, unknown>>['discover']

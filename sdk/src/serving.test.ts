@@ -1,14 +1,14 @@
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { chmod, chown, mkdtemp, readdir, rm } from 'node:fs/promises'
+import { chmod, chown, readdir } from 'node:fs/promises'
 import { connect } from 'node:http2'
 import net from 'node:net'
-import os from 'node:os'
 import path from 'node:path'
 import { silentLogger } from '@akrijs/runtime'
 import { expect, it } from 'vitest'
 import { z } from 'zod'
 import { eventually } from '../../test/support/eventually.js'
+import { temporaryDirectory } from '../../test/support/temporary-directory.js'
 import { defineDiscoveryHandler } from './handler/handler.js'
 import { serve } from './serve.js'
 import { SimulatedAgent } from './testing/simulated-agent.js'
@@ -18,7 +18,7 @@ const isRoot = process.getuid?.() === 0
 it.skipIf(!isRoot)(
   `serves beside the socket of another user${isRoot ? '' : ' (needs root, for other users)'}`,
   async () => {
-    const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-serving-'))
+    const directory = await temporaryDirectory()
     const agent = await SimulatedAgent.start({ directory })
     const handlers = ['moved', 'first'].map((name) =>
       defineDiscoveryHandler({
@@ -55,12 +55,11 @@ it.skipIf(!isRoot)(
       await agent.close()
     }
     expect(await readdir(directory)).toEqual([])
-    await rm(directory, { recursive: true, force: true })
   },
 )
 
 it('does not remove the socket of a second server that starts while the first closes', async () => {
-  const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-serving-'))
+  const directory = await temporaryDirectory()
   const socket = path.join(directory, 'slow.sock')
   const handler = defineDiscoveryHandler({
     name: 'slow',
@@ -95,6 +94,5 @@ it('does not remove the socket of a second server that starts while the first cl
   } finally {
     peer.destroy()
     await second.close()
-    await rm(directory, { recursive: true, force: true })
   }
 })

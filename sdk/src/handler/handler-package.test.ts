@@ -1,10 +1,10 @@
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import os from 'node:os'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { runWithClock } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
-import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { findHandlerPackage } from './handler-package.js'
 
 const sdk = pathToFileURL(
@@ -14,11 +14,7 @@ const sdk = pathToFileURL(
 let directory: string
 
 beforeEach(async () => {
-  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-package-'))
-})
-
-afterEach(async () => {
-  await rm(directory, { recursive: true, force: true })
+  directory = await temporaryDirectory()
 })
 
 /** Installs a package `sensor` whose handler has this name. */
