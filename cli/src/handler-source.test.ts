@@ -1,17 +1,15 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import os from 'node:os'
+import { mkdir, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { temporaryDirectory } from '../../test/support/temporary-directory.js'
 import { handlerSource } from './handler-source.js'
 
 describe('the source of a handler', () => {
   let directory: string
 
   beforeEach(async () => {
-    directory = await mkdtemp(path.join(os.tmpdir(), 'akri-source-'))
+    directory = await temporaryDirectory()
   })
-
-  afterEach(() => rm(directory, { recursive: true, force: true }))
 
   async function install(name: string): Promise<string> {
     const home = path.join(directory, 'node_modules', name)

@@ -1,7 +1,7 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import os from 'node:os'
+import { mkdir, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { temporaryDirectory } from '../../test/support/temporary-directory.js'
 import { projectHandlers } from './project-handlers.js'
 
 const akri = (name: string) => ({ contract: 1, handlers: [{ name }] })
@@ -10,10 +10,8 @@ describe('the handlers of a project', () => {
   let directory: string
 
   beforeEach(async () => {
-    directory = await mkdtemp(path.join(os.tmpdir(), 'akri-project-'))
+    directory = await temporaryDirectory()
   })
-
-  afterEach(() => rm(directory, { recursive: true, force: true }))
 
   async function write(folder: string, manifest: object): Promise<void> {
     await mkdir(path.join(directory, folder), { recursive: true })

@@ -1,18 +1,17 @@
 import { createHash } from 'node:crypto'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import os from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { gzipSync } from 'node:zlib'
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { beforeEach, expect, it } from 'vitest'
+import { temporaryDirectory } from '../../test/support/temporary-directory.js'
 import { cloneAround, lockOf, readLocalPackages } from './local-packages.js'
 import { readPacked } from './tarball.js'
 
 let directory: string
 
 beforeEach(async () => {
-  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-packages-'))
+  directory = await temporaryDirectory()
 })
-afterEach(() => rm(directory, { recursive: true, force: true }))
 
 /** A tarball with the parts of its headers that matter. */
 function tarball(files: Readonly<Record<string, string>>): Buffer {

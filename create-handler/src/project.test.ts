@@ -1,7 +1,7 @@
-import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
-import os from 'node:os'
+import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { beforeEach, expect, it } from 'vitest'
+import { temporaryDirectory } from '../../test/support/temporary-directory.js'
 import { ProjectError } from './errors.js'
 import { checkTarget, writeProject } from './project.js'
 
@@ -13,9 +13,8 @@ const FILES = new Map([
 const { signal } = new AbortController()
 
 beforeEach(async () => {
-  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-project-'))
+  directory = await temporaryDirectory()
 })
-afterEach(() => rm(directory, { recursive: true, force: true }))
 
 const at = (name: string) => path.join(directory, name)
 

@@ -1,10 +1,10 @@
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
-import os from 'node:os'
+import { rm } from 'node:fs/promises'
 import path from 'node:path'
 import { createUdevHandler } from '@akrijs/handler-udev'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { validate } from './validate.js'
 
 let directory: string
@@ -12,12 +12,10 @@ let file: string
 let printed: string[]
 
 beforeEach(async () => {
-  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-validate-'))
+  directory = await temporaryDirectory()
   file = path.join(directory, 'cameras.yaml')
   printed = []
 })
-
-afterEach(() => rm(directory, { recursive: true, force: true }))
 
 const check = (paths: readonly string[] = [file], options: { json?: boolean } = {}) =>
   validate(

@@ -1,23 +1,19 @@
 import { spawnSync } from 'node:child_process'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import os from 'node:os'
+import { mkdir, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { COMMANDS, SHELLS } from '../command-texts.js'
 import { completionScript } from './completion-script.js'
 
 let directory: string
 
 beforeEach(async () => {
-  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-completion-'))
+  directory = await temporaryDirectory()
   await writeFile(path.join(directory, 'my sensor.js'), '')
   await mkdir(path.join(directory, 'other'))
   for (const shell of SHELLS)
     await writeFile(path.join(directory, `akri.${shell}`), completionScript(shell, COMMANDS))
-})
-
-afterEach(async () => {
-  await rm(directory, { recursive: true, force: true })
 })
 
 function run(shell: string, ...args: readonly string[]): string[] {

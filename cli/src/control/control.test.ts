@@ -1,7 +1,6 @@
-import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
+import { stat, writeFile } from 'node:fs/promises'
 import { request } from 'node:http'
 import net from 'node:net'
-import os from 'node:os'
 import path from 'node:path'
 import { silentLogger, systemClock } from '@akrijs/runtime'
 import {
@@ -13,6 +12,7 @@ import {
 } from '@akrijs/standalone'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { askAgent } from './control-client.js'
 import { serveControl } from './control-server.js'
 
@@ -40,10 +40,8 @@ let directory: string
 const at = (name: string) => path.join(directory, name)
 
 beforeAll(async () => {
-  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-control-'))
+  directory = await temporaryDirectory()
 })
-
-afterAll(() => rm(directory, { recursive: true, force: true }))
 
 describe('the control socket of an agent', () => {
   let standalone: StandaloneAgent

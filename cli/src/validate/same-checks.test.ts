@@ -1,14 +1,14 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { BUNDLED_TYPES, type Problem } from '@akrijs/api'
 import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { defineDiscoveryHandler } from '@akrijs/sdk/handler'
 import fc from 'fast-check'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import * as z from 'zod'
 import { ManifestReader } from '../../../standalone/src/manifests/manifest-files.js'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { Reviewer } from '../../../webhook/src/review/reviewer.js'
 import { fileFindings } from './file-findings.js'
 
@@ -24,9 +24,8 @@ const lab = defineDiscoveryHandler({
 let directory: string
 
 beforeAll(async () => {
-  directory = await mkdtemp(path.join(tmpdir(), 'akri-checks-'))
+  directory = await temporaryDirectory()
 })
-afterAll(() => rm(directory, { recursive: true, force: true }))
 
 const lines = (problems: readonly Problem[]) =>
   problems.map(({ path, message }) => `${path}: ${message}`).sort()

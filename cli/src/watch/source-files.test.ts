@@ -1,8 +1,8 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import os from 'node:os'
+import { mkdir, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { Logger } from '@akrijs/runtime'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { SourceFiles } from './source-files.js'
 
 describe('the files of an author', () => {
@@ -11,7 +11,7 @@ describe('the files of an author', () => {
   let logged: string[]
 
   beforeEach(async () => {
-    directory = await mkdtemp(path.join(os.tmpdir(), 'akri-sources-'))
+    directory = await temporaryDirectory()
     logged = []
     const note = (_fields: object, message: string) => void logged.push(message)
     const log: Logger = { debug: note, info: note, warn: note, error: note, child: () => log }
@@ -20,7 +20,6 @@ describe('the files of an author', () => {
 
   afterEach(async () => {
     sources.close()
-    await rm(directory, { recursive: true, force: true })
   })
 
   const file = (name: string) => path.join(directory, name)
