@@ -1,18 +1,16 @@
-import { access, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { access, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { type Clock, silentLogger, systemClock } from '@akrijs/runtime'
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { beforeEach, expect, it } from 'vitest'
 import { eventually } from '../../test/support/eventually.js'
+import { temporaryDirectory } from '../../test/support/temporary-directory.js'
 import { startStandalone } from './standalone.js'
 
 let directory: string
 
 beforeEach(async () => {
-  directory = await mkdtemp(path.join(tmpdir(), 'akri-start-'))
+  directory = await temporaryDirectory()
 })
-
-afterEach(() => rm(directory, { recursive: true, force: true }))
 
 it('a start that fails leaves no timer and no socket', async () => {
   const sleeping = new Set<{ readonly ms: number }>()

@@ -1,15 +1,14 @@
-import { chownSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { chownSync, mkdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { writeProblem } from './write-problem.mjs'
 
 let clone: string
 
-beforeEach(() => {
-  clone = mkdtempSync(path.join(tmpdir(), 'akri-write-'))
+beforeEach(async () => {
+  clone = await temporaryDirectory()
 })
-afterEach(() => rmSync(clone, { recursive: true }))
 
 const owner = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
 const needsRoot = owner.uid === 0 ? '' : ' (needs root)'

@@ -1,13 +1,12 @@
 import { spawn } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { rm } from 'node:fs/promises'
-import os from 'node:os'
+import { existsSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { keyOf, objectKey } from '@akrijs/kube'
 import { silentLogger, systemClock } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { type StandaloneAgent, startStandalone } from '../standalone.js'
 import { BrokerLedger } from './broker-ledger.js'
 import { BrokerSet, type BrokerSetOptions } from './broker-set.js'
@@ -79,7 +78,7 @@ const used = () =>
     .flatMap(({ spec }) => Object.values(spec.deviceUsage).filter((usage) => usage !== '')).length
 
 beforeEach(async () => {
-  directory = mkdtempSync(path.join(os.tmpdir(), 'akri-b-'))
+  directory = await temporaryDirectory()
   lines = []
   changed = new Set()
   warnings = []
@@ -123,7 +122,6 @@ async function options(): Promise<BrokerSetOptions> {
 afterEach(async () => {
   await brokers.close()
   await standalone.close()
-  await rm(directory, { recursive: true, force: true })
 })
 
 describe('the brokers of a machine', () => {

@@ -1,15 +1,15 @@
-import { mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { MissingPropertyError, PropertyRefusedError } from '@akrijs/agent'
 import type { ConfigurationManifest, KeyedData, SlotName } from '@akrijs/api'
 import { keyOf, type NodeName, objectKey } from '@akrijs/kube'
 import { silentLogger, systemClock, temporaryOf } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { beforeEach, describe, expect, it, vi } from 'vitest'
 import { clusterContract } from '../../../agent/src/cluster/cluster.contract.js'
 import type { ClusterUnderTest } from '../../../agent/src/cluster/tested-cluster.contract.js'
 import { draftOf, manifest } from '../../../agent/src/testing/objects.js'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { StateFileError } from '../errors.js'
 import { type ClusterState, StateFile } from '../state/state-file.js'
 import { StandaloneCluster } from './standalone-cluster.js'
@@ -25,11 +25,10 @@ let directory: string
 let file: string
 
 beforeEach(async () => {
-  directory = await mkdtemp(path.join(tmpdir(), 'akri-cluster-'))
+  directory = await temporaryDirectory()
   file = path.join(directory, 'cluster.json')
   warnings.length = 0
 })
-afterEach(() => rm(directory, { recursive: true, force: true }))
 
 const open = (clock = systemClock) =>
   StandaloneCluster.open({ file: new StateFile(file), clock, log })
@@ -43,7 +42,7 @@ const complete = (
 })
 
 clusterContract('standalone', async (): Promise<ClusterUnderTest> => {
-  const ownDirectory = await mkdtemp(path.join(tmpdir(), 'akri-contract-'))
+  const ownDirectory = await temporaryDirectory()
   const ownFile = new StateFile(path.join(ownDirectory, 'cluster.json'))
   const cluster = await StandaloneCluster.open({ file: ownFile, clock: systemClock, log })
   const wanted = new Map<string, ConfigurationManifest>()
@@ -61,7 +60,6 @@ clusterContract('standalone', async (): Promise<ClusterUnderTest> => {
     },
     dispose: async () => {
       await cluster.close()
-      await rm(ownDirectory, { recursive: true, force: true })
     },
   }
 })

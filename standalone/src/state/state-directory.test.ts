@@ -1,13 +1,12 @@
-import { mkdtemp, rm, stat, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { stat, symlink, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it } from 'vitest'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { StateFileError } from '../errors.js'
 import { makeStateDirectory } from './state-directory.js'
 
 async function temporary(): Promise<string> {
-  const directory = await mkdtemp(path.join(tmpdir(), 'akri-state-'))
-  onTestFinished(() => rm(directory, { recursive: true }))
+  const directory = await temporaryDirectory()
   return directory
 }
 

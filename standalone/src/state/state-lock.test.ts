@@ -1,10 +1,10 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, readdir, rename, rm, symlink } from 'node:fs/promises'
+import { mkdir, readdir, rename, symlink } from 'node:fs/promises'
 import net from 'node:net'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { beforeEach, expect, it } from 'vitest'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { StateFileError, StateLockedError } from '../errors.js'
 import { runningAgent } from './running-agent.mjs'
 import { lockState } from './state-lock.js'
@@ -12,9 +12,8 @@ import { lockState } from './state-lock.js'
 let directory: string
 
 beforeEach(async () => {
-  directory = await mkdtemp(path.join(tmpdir(), 'akri-lock-'))
+  directory = await temporaryDirectory()
 })
-afterEach(() => rm(directory, { recursive: true, force: true }))
 
 it('reports the process that uses a state directory, and what to do', async () => {
   expect(await runningAgent(path.join(directory, 'absent'))).toBeUndefined()
