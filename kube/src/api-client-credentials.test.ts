@@ -1,11 +1,11 @@
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import https from 'node:https'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { systemClock } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { temporaryDirectory } from '../../test/support/temporary-directory.js'
 import { ApiUnreachableError, ClusterAccessError } from './errors.js'
 import { failure, get } from './testing/failure.js'
 import { answerWith, FakeApiServer } from './testing/fake-api-server.js'
@@ -82,11 +82,9 @@ const openssl = (() => {
 describe.skipIf(!openssl)(`TLS${openssl ? '' : ' (needs openssl)'}`, () => {
   let directory: string
 
-  beforeEach(() => {
-    directory = mkdtempSync(path.join(tmpdir(), 'akri-tls-'))
+  beforeEach(async () => {
+    directory = await temporaryDirectory()
   })
-
-  afterEach(() => rmSync(directory, { recursive: true }))
 
   const file = (name: string) => path.join(directory, name)
   const pem = (name: string) => readFileSync(file(name), 'utf8')

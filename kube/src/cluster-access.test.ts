@@ -1,14 +1,14 @@
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { temporaryDirectory } from '../../test/support/temporary-directory.js'
 import { clusterAccess, inClusterAccess } from './cluster-access.js'
 import { ClusterAccessError } from './errors.js'
 
 let directory: string
 
-beforeEach(() => {
-  directory = mkdtempSync(path.join(tmpdir(), 'akri-access-'))
+beforeEach(async () => {
+  directory = await temporaryDirectory()
   // What the machine of a developer has must not matter.
   vi.stubEnv('KUBECONFIG', '')
   vi.stubEnv('HOME', directory)
@@ -16,7 +16,6 @@ beforeEach(() => {
 
 afterEach(() => {
   vi.unstubAllEnvs()
-  rmSync(directory, { recursive: true })
 })
 
 const file = (name: string) => path.join(directory, name)

@@ -1,14 +1,14 @@
 import { once } from 'node:events'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, writeFile } from 'node:fs/promises'
 import { type IncomingMessage, request } from 'node:http'
 import net from 'node:net'
-import os from 'node:os'
 import path from 'node:path'
 import { text } from 'node:stream/consumers'
 import { pathToFileURL } from 'node:url'
 import { silentLogger, systemClock } from '@akrijs/runtime'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { deviceNamed, MemorySource } from '../testing/memory-source.js'
 import { serveUi, type UiServer } from './ui-server.js'
 
@@ -21,15 +21,13 @@ describe('the server of the page', () => {
   let port: number
 
   beforeAll(async () => {
-    directory = await mkdtemp(path.join(os.tmpdir(), 'akri-ui-'))
+    directory = await temporaryDirectory()
     await mkdir(path.join(directory, 'page'))
     await writeFile(path.join(directory, 'page/index.html'), '<!doctype html>the page')
     await writeFile(path.join(directory, 'page/page.js'), 'the script')
     await writeFile(path.join(directory, 'page/notes.txt'), 'not for browsers')
     await writeFile(path.join(directory, 'secret.js'), 'a secret')
   })
-
-  afterAll(() => rm(directory, { recursive: true, force: true }))
 
   const open = (more: Partial<Parameters<typeof serveUi>[0]> = {}) =>
     serveUi({

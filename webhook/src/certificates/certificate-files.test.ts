@@ -1,9 +1,9 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import os from 'node:os'
+import { rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { messageOf, silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { followCertificateFiles } from './certificate-files.js'
 import { issueAuthority, issueServerCertificate, type KeyPair } from './x509.js'
 
@@ -20,15 +20,13 @@ let renewed: KeyPair[]
 let warnings: string[]
 
 beforeEach(async () => {
-  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-certificates-'))
+  directory = await temporaryDirectory()
   certFile = path.join(directory, 'tls.crt')
   keyFile = path.join(directory, 'tls.key')
   clock = new ManualClock()
   renewed = []
   warnings = []
 })
-
-afterEach(() => rm(directory, { recursive: true, force: true }))
 
 async function give({ cert, key }: KeyPair) {
   await writeFile(certFile, cert)

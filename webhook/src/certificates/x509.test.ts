@@ -1,14 +1,14 @@
 import 'reflect-metadata'
 import { execFile, execFileSync } from 'node:child_process'
 import { createPrivateKey, X509Certificate } from 'node:crypto'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import https from 'node:https'
 import type { AddressInfo } from 'node:net'
-import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import * as x509 from '@peculiar/x509'
 import { describe, expect, it } from 'vitest'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { issueAuthority, issueServerCertificate } from './x509.js'
 
 const DAY = 24 * 60 * 60 * 1000
@@ -51,17 +51,13 @@ describe('an issued certificate', () => {
   })
 
   it.skipIf(!hasOpenssl)('is taken by a strict OpenSSL (needs openssl)', async () => {
-    const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-x509-'))
-    try {
-      const [ca, leaf] = [path.join(directory, 'ca.pem'), path.join(directory, 'leaf.pem')]
-      await writeFile(ca, authority.cert)
-      await writeFile(leaf, server.cert)
-      const args = ['verify', '-x509_strict', '-purpose', 'sslserver', '-CAfile', ca, leaf]
-      const { stdout } = await promisify(execFile)('openssl', args)
-      expect(stdout).toContain('OK')
-    } finally {
-      await rm(directory, { recursive: true, force: true })
-    }
+    const directory = await temporaryDirectory()
+    const [ca, leaf] = [path.join(directory, 'ca.pem'), path.join(directory, 'leaf.pem')]
+    await writeFile(ca, authority.cert)
+    await writeFile(leaf, server.cert)
+    const args = ['verify', '-x509_strict', '-purpose', 'sslserver', '-CAfile', ca, leaf]
+    const { stdout } = await promisify(execFile)('openssl', args)
+    expect(stdout).toContain('OK')
   })
 
   it('of an authority with a key identifier by another method is valid too', async () => {
