@@ -1,10 +1,10 @@
 import { execFileSync } from 'node:child_process'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import os from 'node:os'
+import { mkdir, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { InvalidHandlerError, serve, silentLogger } from '@akrijs/sdk'
 import { SimulatedAgent } from '@akrijs/sdk/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { createDebugEcho, optionsFromEnvironment } from './debug-echo.js'
 
 let directory: string
@@ -13,13 +13,12 @@ let agent: SimulatedAgent
 const options = () => ({ directory, log: silentLogger })
 
 beforeEach(async () => {
-  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-echo-'))
+  directory = await temporaryDirectory()
   agent = await SimulatedAgent.start({ directory })
 })
 
 afterEach(async () => {
   await agent.close()
-  await rm(directory, { recursive: true, force: true })
 })
 
 describe('debugEcho', () => {

@@ -1,20 +1,13 @@
 import { execFile } from 'node:child_process'
-import {
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  readlinkSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs'
-import os from 'node:os'
+import { readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { type DiscoveryHandler, DiscoveryProperties, silentLogger } from '@akrijs/sdk'
 import { openDiscovery } from '@akrijs/sdk/host'
 import { ManualClock } from '@akrijs/sdk/testing'
-import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { createUdevHandler } from './index.js'
 import { UeventMonitor } from './uevent-monitor.js'
 
@@ -61,8 +54,7 @@ describe('the monitor of device events', () => {
   })
 
   it.skipIf(!isRoot)('finds a udevd that starts later elsewhere (needs root)', async () => {
-    const runUdevRoot = mkdtempSync(path.join(os.tmpdir(), 'akri-udev-'))
-    onTestFinished(() => rmSync(runUdevRoot, { recursive: true, force: true }))
+    const runUdevRoot = await temporaryDirectory()
     const monitor = new UeventMonitor({ runUdevRoot })
     await monitor.changes(stop.signal, silentLogger).next()
     expect(monitor.problem).toBeUndefined()

@@ -1,11 +1,11 @@
 import { once } from 'node:events'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { rm, writeFile } from 'node:fs/promises'
 import net from 'node:net'
-import os from 'node:os'
 import path from 'node:path'
 import { silentLogger } from '@akrijs/sdk'
 import { ManualClock } from '@akrijs/sdk/testing'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import type { MessageSource, Uevent } from './device-monitor.js'
 import { UeventSocketError, type UeventSocketListener } from './uevent-socket.js'
 import { readUevents } from './uevent-source.js'
@@ -32,7 +32,7 @@ let rescans: string[]
 beforeEach(async () => {
   clock = new ManualClock()
   stop = new AbortController()
-  runUdevRoot = await mkdtemp(path.join(os.tmpdir(), 'akri-udev-'))
+  runUdevRoot = await temporaryDirectory()
   sockets = new Map()
   asked = 0
   unavailable = new Map()
@@ -47,7 +47,6 @@ beforeEach(async () => {
 afterEach(async () => {
   stop.abort()
   await clock.advance(0)
-  await rm(runUdevRoot, { recursive: true, force: true })
 })
 
 function openSocket(source: MessageSource, listener: UeventSocketListener): () => void {

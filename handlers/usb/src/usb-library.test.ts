@@ -1,21 +1,20 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import os from 'node:os'
+import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { followBus } from './usb-library.js'
 
 let directory: string
 let stop: AbortController
 
-beforeEach(() => {
-  directory = mkdtempSync(path.join(os.tmpdir(), 'akri-usb-library-'))
+beforeEach(async () => {
+  directory = await temporaryDirectory()
   stop = new AbortController()
 })
 
 afterEach(() => {
   stop.abort()
-  rmSync(directory, { recursive: true })
 })
 
 /** Follows a program in place of that of the library. */

@@ -1,16 +1,14 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import os from 'node:os'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { type LibraryDevice, propertiesOf } from './usb-properties.js'
 
 let sysfs: string
 
-beforeEach(() => {
-  sysfs = mkdtempSync(path.join(os.tmpdir(), 'akri-usb-sysfs-'))
+beforeEach(async () => {
+  sysfs = await temporaryDirectory()
 })
-
-afterEach(() => rmSync(sysfs, { recursive: true }))
 
 const device: LibraryDevice = {
   vendorId: 0x0403,
