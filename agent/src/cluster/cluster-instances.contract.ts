@@ -85,15 +85,6 @@ export function instancesContract(tested: TestedCluster): void {
     }
   })
 
-  it('A10 deletes an Instance with its last nodes, which leave at the same moment', async () => {
-    for (let round = 0; round < 10; round++) {
-      const instance = await tested.instance(1, round % 2 === 0 ? NODES : NODES.toReversed())
-      const outcomes = await Promise.all(NODES.map((node) => instance.leave(node)))
-      expect(outcomes.toSorted()).toEqual(['deleted', 'left', 'left'])
-      await instance.isGone()
-    }
-  })
-
   it('A11 changes properties and capacity of a shared Instance', async () => {
     const instance = await tested.instance(1, [NODE_A, NODE_B])
     const [north, south] = [{ SITE: 'north' }, { SITE: 'south' }]
