@@ -78,17 +78,13 @@ async function browserFigures(): Promise<Figure[]> {
     const times: number[] = []
     for (let update = 0; update < UPDATES; update++) {
       const name = `update ${update}`
-      const shown = tab.evaluate(
-        (text) =>
-          new Promise<number>((resolve) => {
-            const look = () => {
-              if (document.querySelector('h1')?.textContent !== text) requestAnimationFrame(look)
-              else resolve(performance.timeOrigin + performance.now())
-            }
-            look()
-          }),
-        name,
-      )
+      const shown = tab.evaluate<number>(`new Promise((resolve) => {
+        const look = () => {
+          if (document.querySelector('h1')?.textContent !== '${name}') requestAnimationFrame(look)
+          else resolve(performance.timeOrigin + performance.now())
+        }
+        look()
+      })`)
       const start = performance.timeOrigin + performance.now()
       source.putObject(deviceNamed('lab-1', { NAME: name }))
       times.push((await shown) - start)

@@ -19,7 +19,7 @@ import {
   startBrowser,
   untilLive,
 } from './support/browser.js'
-import { servedPage } from './support/served-page.js'
+import { servedPage, serverOfPage } from './support/served-page.js'
 import { workshop } from './support/workshop.js'
 
 const HOSTILE = '<img src=x onerror="window.hacked = true">'
@@ -122,7 +122,8 @@ describeUnless(missingForBrowsers, 'the page in a browser', () => {
     const outages = (messages: string[], unread: UiItem['kind'][]) =>
       source.put('outages/all', { kind: 'outages', messages, unread })
     outages(['The right to list is missing'], ['configuration', 'device', 'events'])
-    const page = await openPage(browser, await serve(source))
+    const server = await serverOfPage(source)
+    const page = await openPage(browser, server.address)
     await page.getByText('The right to list is missing').waitFor()
     const figure = (name: string) => page.locator('.figure', { hasText: name })
     await figure('Devices').getByText('unknown').waitFor()
@@ -143,8 +144,7 @@ describeUnless(missingForBrowsers, 'the page in a browser', () => {
     await page.getByText('The cluster has no Events of the device.').waitFor()
     outages([], [])
     await page.getByText('The API server does not answer').waitFor({ state: 'detached' })
-    await server?.close()
-    server = undefined
+    await server.close()
     await page.getByText(/akri ui does not answer/).waitFor()
   })
 

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { type IncomingMessage, request } from 'node:http'
+import { text } from 'node:stream/consumers'
 import { expect } from 'vitest'
 import { eventually } from '../../support/eventually.js'
 
@@ -36,6 +37,13 @@ export async function cookieOf(address: string): Promise<string> {
   expect(response.headers.location).toBe('/')
   const [cookie = ''] = response.headers['set-cookie'] ?? []
   return cookie.slice(0, cookie.indexOf(';'))
+}
+
+/** What a visitor gets without the page: a short notice. */
+export async function noticeAt(visited: Promise<IncomingMessage>): Promise<string> {
+  const response = await visited
+  expect(response.statusCode).toBe(403)
+  return text(response)
 }
 
 /** The stream of the page, as far as it has come. */
