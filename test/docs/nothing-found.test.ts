@@ -3,9 +3,12 @@ import path from 'node:path'
 import ts from 'typescript'
 import { describe, expect, it } from 'vitest'
 import { listText } from '../../cli/src/view/list-text.js'
+import builtIn from '../../handlers/built-in.json' with { type: 'json' }
 
 const root = path.join(import.meta.dirname, '../..')
-const HANDLERS = ['mdns', 'modbus', 'mqtt', 'onvif', 'opcua', 'snmp', 'ssdp', 'udev', 'usb']
+const HANDLERS = builtIn.handlers
+  .map(({ folder }) => path.basename(folder))
+  .filter((name) => name !== 'debug-echo')
 
 /** The part of a page that explains an empty list. */
 function explanation(handler: string): string {
