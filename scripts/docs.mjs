@@ -197,7 +197,7 @@ async function optionTables() {
   )
   /** @type {[file: string, mark: string, schema: object, component?: string][]} */
   const programs = [
-    ['docs/operators.md', 'options of akri-agent', options.agentOptions, 'agent'],
+    ['docs/running.md', 'options of akri-agent', options.agentOptions, 'agent'],
     ['docs/brokers.md', 'options of akri-controller', options.controllerOptions, 'controller'],
     ['docs/webhook.md', 'options of akri-webhook', options.webhookOptions, 'webhookConfiguration'],
     ['docs/handler-authors.md', 'options of akri-handler', options.akriHandlerOptions],

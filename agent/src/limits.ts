@@ -28,7 +28,7 @@ export interface DeviceBounds {
   readonly slots: number
 }
 
-/** `docs/operators.md` has the measurements. Options change these numbers. */
+/** `docs/devices.md` has the measurements. Options change these numbers. */
 export const DEVICE_BOUNDS: DeviceBounds = {
   // Half of the node: one Configuration leaves room for others.
   perConfiguration: 1000,

@@ -20,7 +20,7 @@ import {
   type World,
 } from './support/world.js'
 
-const PAGE = path.join(import.meta.dirname, '../../docs/operators.md')
+const PAGE = path.join(import.meta.dirname, '../../docs/devices.md')
 const LAB = 'akri.sh/lab-8120fe'
 
 interface RestartedPod extends PodState {

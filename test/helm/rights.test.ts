@@ -5,7 +5,7 @@ import builtIn from '../../handlers/built-in.json' with { type: 'json' }
 import { type KubernetesObject, missingForChart, render } from './chart.js'
 import { kustomize } from './kustomize.js'
 
-// The table of rights in docs/operators.md names every right of the programs, and no other.
+// The table of rights in docs/rights.md names every right of the programs, and no other.
 
 const root = path.join(import.meta.dirname, '../..')
 const MANIFESTS = [
@@ -68,7 +68,7 @@ function qualified(resource: string, group: string): string {
 
 /** The rights of the table. Each row has a reason. */
 function documentedRights(): string[] {
-  const page = readFileSync(path.join(root, 'docs/operators.md'), 'utf8')
+  const page = readFileSync(path.join(root, 'docs/rights.md'), 'utf8')
   const [, table = ''] = /\| Account \| Namespace \|[^\n]*\n\|[-|]+\n((?:\|.*\n)+)/.exec(page) ?? []
   const words = (cell = '') => [...cell.matchAll(/`([^`]+)`/g)].map(([, word = '']) => word)
   return table
@@ -85,7 +85,7 @@ function documentedRights(): string[] {
     .sort()
 }
 
-describe('the table of rights in docs/operators.md', () => {
+describe('the table of rights in docs/rights.md', () => {
   const manifests = (folders: readonly string[]) =>
     folders.flatMap((folder) => kustomize(path.join(root, 'deploy/manifests', folder)))
 

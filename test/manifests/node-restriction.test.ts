@@ -60,7 +60,7 @@ describe('deploy/manifests/node-restriction', () => {
   it.skipIf(!hasKubectl())(
     `applies to agents of another namespace by the kustomization of the docs${needs}`,
     async () => {
-      const page = readFileSync(path.join(MANIFESTS, '../../docs/operators.md'), 'utf8')
+      const page = readFileSync(path.join(MANIFESTS, '../../docs/rights.md'), 'utf8')
       const [, text = expect.fail('the docs have no replacement')] =
         /```yaml\n([^`]*\nreplacements:[^`]*)```/.exec(page) ?? []
       const directory = mkdtempSync(path.join(os.tmpdir(), 'akri-kustomize-'))

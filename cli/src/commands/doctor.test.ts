@@ -239,7 +239,7 @@ describe('akri doctor', () => {
       'a resource that is offered without a device',
       () => putNode('node-b', { 'akri.sh/gone': '3' }),
       'problem +resource names +node-b still offers 3 of akri.sh/gone, without a device',
-      'docs/operators.md#names-of-resources',
+      'docs/devices.md#names-of-resources',
     ],
   ])('finds %s, and says what to do', async (_what, change, finding, remedy) => {
     change()

@@ -30,7 +30,7 @@ const MAX_CLOCK_MS = 60_000
 const DAY_MS = 24 * 3_600_000
 /** A certificate that ends this soon was not renewed: the webhook renews after two thirds. */
 const EXPIRES_SOON_MS = 7 * DAY_MS
-/** A Node has room for some thousands of names: docs/operators.md. */
+/** A Node has room for some thousands of names: docs/devices.md. */
 const MANY_NAMES = 2000
 
 const INSTALL = 'install akri.js: docs/helm.md'
@@ -128,11 +128,7 @@ async function rights(cluster: ExaminedCluster): Promise<Finding[]> {
   const missing = found.flat()
   return missing.length === 0 && accounts.size > 0
     ? [{ level: 'ok', text: `${accounts.size} accounts have their rights` }]
-    : findingOf(
-        'problem',
-        missing,
-        'apply the roles again: docs/operators.md#rights-in-the-cluster',
-      )
+    : findingOf('problem', missing, 'apply the roles again: docs/rights.md#rights-in-the-cluster')
 }
 
 async function missingRights(
@@ -246,7 +242,7 @@ async function kubelets(cluster: ExaminedCluster): Promise<Finding[]> {
     ...findingOf(
       'problem',
       [...new Set(refused)],
-      'compare the directory of device plugins: docs/operators.md#what-the-agent-may-do',
+      'compare the directory of device plugins: docs/rights.md#what-the-agent-may-do',
     ),
     ...findingOf('problem', silent, 'read the log of the agent'),
   ]
@@ -326,7 +322,7 @@ async function resourceNames(cluster: ExaminedCluster): Promise<Finding[]> {
   const many = nodes
     .filter(({ offered }) => offered.size > MANY_NAMES)
     .map(({ name, offered }) => `the status of ${name} has ${offered.size} names of ${GROUP}`)
-  const remedy = 'docs/operators.md#names-of-resources-that-nothing-offers-any-more'
+  const remedy = 'docs/devices.md#names-of-resources-that-nothing-offers-any-more'
   const findings = [...findingOf('problem', stale, remedy), ...findingOf('warning', many, remedy)]
   return findings.length > 0
     ? findings

@@ -133,7 +133,7 @@ function nextStep(
   if (failed !== undefined)
     return (
       `remove the cause that ${failed.name} names above; ` +
-      'docs/operators.md#conditions-of-a-configuration has all reasons'
+      'docs/watching.md#conditions-of-a-configuration has all reasons'
     )
   const unoffered = reporting.find(
     ({ status: found, offered }) =>

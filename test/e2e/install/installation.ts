@@ -20,7 +20,7 @@ const run = promisify(execFile)
 
 const SERVICE_ACCOUNT = '/api/v1/namespaces/akri/serviceaccounts/akri-agent-sa'
 
-/** The directories that the agent leaves on a node, as listed in docs/operators.md. */
+/** The directories that the agent leaves on a node, as listed in docs/rights.md. */
 export const NODE_DIRECTORIES = ['/var/lib/akri', '/var/lib/akri-agent'] as const
 
 /** The reason why an installation from the manifests cannot run; undefined if it can. */

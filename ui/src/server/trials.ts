@@ -60,8 +60,8 @@ export class Trials {
     // What the page shows is what it writes: a character that it cannot show would be lost.
     if (shown(file.text) !== file.text)
       throw new UiTrialError(
-        `${printableLines(file.file)} has a password in a URL, or a character that no page shows; ` +
-          'edit the file itself',
+        `${printableLines(file.file)} has a password in a URL, or a character that no page ` +
+          'shows; edit the file itself',
       )
     return file
   }
