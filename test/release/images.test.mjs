@@ -187,6 +187,8 @@ describeUnless(built ? [] : ['npm run build'], 'the trees of all images', () => 
       ...programs.filter((program) => program !== 'cleanup'),
       ...handlers.map((handler) => `handler-${handler}`),
       ...(handlers.length > 0 ? ['sdk'] : []),
+      // The program akri has a folder of its own.
+      ...(image === 'all' ? ['cli'] : []),
     ]
     expect(ours.sort()).toEqual(expected.sort())
     const notices = String(content['THIRD-PARTY-NOTICES.txt'])
