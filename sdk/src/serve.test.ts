@@ -1,5 +1,4 @@
 import { stat, writeFile } from 'node:fs/promises'
-import net from 'node:net'
 import path from 'node:path'
 import { type DiscoverResponse, DiscoveryHandlerClient } from '@akrijs/proto/discovery'
 import { aborted, type Logger, silentLogger } from '@akrijs/runtime'
@@ -7,6 +6,7 @@ import { credentials } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { eventually } from '../../test/support/eventually.js'
+import { freePort } from '../../test/support/free-port.js'
 import { listenerWarnings } from '../../test/support/listener-warnings.js'
 import { temporaryDirectory } from '../../test/support/temporary-directory.js'
 import { type DiscoveryHandlerDefinition, defineDiscoveryHandler } from './handler/handler.js'
@@ -100,11 +100,7 @@ describe('serve', () => {
   })
 
   it.each([['127.0.0.1'], ['::1']])('serves on the network when POD_IP is %s', async (podIp) => {
-    const probe = net.createServer().listen(0, podIp)
-    await new Promise((resolve) => probe.once('listening', resolve))
-    const address = probe.address()
-    await new Promise((resolve) => probe.close(resolve))
-    const port = typeof address === 'object' && address !== null ? address.port : 0
+    const port = await freePort(podIp)
     await start(handlerOf('far', oneDevice), { environment: { POD_IP: podIp }, port })
     expect(await agent.registration('far')).toMatchObject({ endpointType: 'NETWORK' })
     expect(await (await agent.discover('far')).next()).toMatchObject([{ id: 'one' }])
@@ -157,11 +153,7 @@ describe('serve', () => {
 
   it('frees the health port if a handler cannot be served', async () => {
     await writeFile(path.join(directory, 'plain.sock'), 'x')
-    const probe = net.createServer().listen(0)
-    await new Promise((resolve) => probe.once('listening', resolve))
-    const address = probe.address()
-    await new Promise((resolve) => probe.close(resolve))
-    const metricsPort = typeof address === 'object' && address !== null ? address.port : 0
+    const metricsPort = await freePort()
     await expect(start(handlerOf('plain', oneDevice), { metricsPort })).rejects.toThrow(
       /not a socket/,
     )

@@ -1,11 +1,12 @@
-import net from 'node:net'
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
 
-/** A free port. */
-export async function freePort(): Promise<number> {
-  const server = net.createServer()
-  await new Promise<void>((resolve) => server.listen(0, resolve))
-  const address = server.address()
-  await new Promise((resolve) => server.close(resolve))
-  if (address === null || typeof address === 'string') throw new TypeError('there is no free port')
-  return address.port
+/** A port that no program uses. @param address of this machine. @default all */
+export async function freePort(address?: string): Promise<number> {
+  const probe = createServer().listen(0, address)
+  await once(probe, 'listening')
+  const { port } = probe.address() as AddressInfo
+  probe.close()
+  await once(probe, 'close')
+  return port
 }

@@ -1,8 +1,6 @@
 import { createHash } from 'node:crypto'
-import { once } from 'node:events'
 import * as fs from 'node:fs/promises'
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { type AddressInfo, createServer } from 'node:net'
 import path from 'node:path'
 import { inspect } from 'node:util'
 import { SimulatedKubelet } from '@akrijs/kube/kubelet'
@@ -22,6 +20,7 @@ import type { Device } from '@akrijs/sdk/handler'
 import { type sendUnaryData, status } from '@grpc/grpc-js'
 import { afterEach, beforeEach, expect, it, onTestFinished, vi } from 'vitest'
 import { eventually, passing } from '../../../test/support/eventually.js'
+import { freePort } from '../../../test/support/free-port.js'
 import { temporaryDirectory } from '../../../test/support/temporary-directory.js'
 import { grpcServer } from '../testing/grpc-server.js'
 import { programOptions } from '../testing/program-options.js'
@@ -93,14 +92,6 @@ afterEach(async () => {
   await kubelet.close()
   await server.close()
 })
-
-async function freePort(): Promise<number> {
-  const probe = createServer().listen(0)
-  await once(probe, 'listening')
-  const { port } = probe.address() as AddressInfo
-  await new Promise((resolve) => probe.close(resolve))
-  return port
-}
 
 function run(
   args: readonly string[] = [],

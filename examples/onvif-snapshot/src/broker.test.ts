@@ -5,6 +5,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { DeviceService, type DeviceServiceOptions } from '@akrijs/handler-onvif/testing'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { freePort } from '../../../test/support/free-port.js'
 import { run } from './broker.js'
 
 const credential = { username: 'operator', password: 'correct horse' }
@@ -38,17 +39,6 @@ const environment = (url: string, password = credential.password) => ({
   AKRI_BROKER_INFO_DIRECTORY: directory,
   SNAPSHOT_SECONDS: '0.2',
 })
-
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const server = createServer().listen(0, () => {
-      const address = server.address()
-      server.close(() =>
-        resolve(typeof address === 'object' && address !== null ? address.port : 0),
-      )
-    })
-  })
-}
 
 describe('the broker of an ONVIF camera', () => {
   it.each([

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto'
-import { once } from 'node:events'
-import { createServer, isIPv4 } from 'node:net'
+import { isIPv4 } from 'node:net'
 import { silentLogger } from '@akrijs/sdk'
 import { machineAddresses } from '@akrijs/sdk/network'
 import { describe, expect, it, vi } from 'vitest'
 import { alone } from '../../../test/support/alone.js'
 import { eventually } from '../../../test/support/eventually.js'
+import { freePort } from '../../../test/support/free-port.js'
 import { createOnvifHandler } from './index.js'
 import { soapEnvelope, soapFault } from './testing/device-replies.js'
 import { DiscoveryResponder } from './testing/discovery-responder.js'
@@ -47,15 +47,6 @@ function announcementOf({ uuid, service }: SimulatedCamera): AnnouncementText {
     scopes: [],
     metadataVersion: 1,
   }
-}
-
-async function unusedPort(): Promise<number> {
-  const server = createServer().listen(0, IP)
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  return typeof address === 'object' && address !== null ? address.port : expect.fail('no port')
 }
 
 describe('the ONVIF handler', () => {
@@ -174,7 +165,7 @@ describe('the ONVIF handler', () => {
 
   it('D2 tells why each camera that answered is not offered', async () => {
     const foreign = await start({ xAddrs: ['http://10.1.2.3/', 'rtsp://10.1.2.3/'] })
-    const closed = await start({ xAddrs: [`http://${IP}:${await unusedPort()}/`] })
+    const closed = await start({ xAddrs: [`http://${IP}:${await freePort(IP)}/`] })
     const hung = await start()
     hung.service.misbehave('silence')
     hung.faults.silent = true
@@ -375,7 +366,7 @@ describe('the ONVIF handler', () => {
   })
 
   it('offers a camera with several URLs once, at the first URL that answers', async () => {
-    const dead = await unusedPort()
+    const dead = await freePort(IP)
     const camera = await start()
     const xAddrs = [
       `http://${IP}:${dead}/onvif/device_service`,
