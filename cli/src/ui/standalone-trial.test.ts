@@ -78,7 +78,7 @@ describe('a trial without a cluster', () => {
     ])
   })
 
-  it('refuses a name that another file has, and not that of the file that it replaces', async () => {
+  it('refuses a name that another file has, and not that of the replaced file', async () => {
     await writeFile(at('lab.yaml'), echo('lab'))
     const trial = await open()
     const { findings } = await trial.check(echo('lab'), undefined)

@@ -47,6 +47,9 @@ function read(request: Buffer): Asked {
   return { community: community.toString(), id: id.subarray(0, 2 + (id[1] ?? 0)) }
 }
 
+/** What was asked, without the repetitions for a device that is slow. */
+const requests = () => [...new Map(asked.map((each) => [each.id.toString('hex'), each])).values()]
+
 /** A device on 127.0.0.1. */
 let device: dgram.Socket
 let answer: (asked: Asked, sender: dgram.RemoteInfo) => readonly Buffer[]
@@ -117,13 +120,13 @@ describe('the SNMP handler', () => {
   it('asks each device once in a round, a minute after the round before', async () => {
     await discover().next()
     await clock.advance(59_000)
-    expect(asked).toHaveLength(1)
+    expect(requests()).toHaveLength(1)
   })
 
   it('asks with the community public, or that of a Secret', async () => {
     await discover().next()
     await discover({}, { community: 'plant-7\n' }).next()
-    expect(asked.map(({ community }) => community)).toEqual(['public', 'plant-7'])
+    expect(requests().map(({ community }) => community)).toEqual(['public', 'plant-7'])
   })
 
   it.each([
@@ -141,16 +144,17 @@ describe('the SNMP handler', () => {
   it('removes a device that does not answer in three rounds in a row', async () => {
     const session = discover()
     await session.next()
+    const before = asked.length
     answer = () => []
     for (let rounds = 1; rounds <= 2; rounds++) {
       await clock.advance(60_000)
       // Each round sends its request twice.
-      await expect.poll(() => asked.length).toBe(1 + 2 * rounds)
+      await expect.poll(() => asked.length).toBe(before + 2 * rounds)
       await expect.poll(() => clock.sleeping).toEqual([60_000])
       expect(session.pending).toBe(0)
     }
     expect(await round(session)).toEqual([])
-    expect(asked).toHaveLength(7)
+    expect(asked).toHaveLength(before + 6)
   })
 
   it.each<[string, typeof answer, string]>([
