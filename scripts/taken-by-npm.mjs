@@ -14,6 +14,7 @@ export const OPTIONS = [
   'ui',
   'no-ui',
   'plain',
+  'write',
 ]
 
 /**
