@@ -9,7 +9,7 @@ import { kubectl } from './support/kubectl.js'
 import { missing, NODES } from './support/nodes.js'
 import { eventually, World } from './support/world.js'
 
-// The commands of docs/operators.md that remove what an uninstall leaves.
+// The commands of the docs that remove names of resources, and what an uninstall leaves.
 
 const run = promisify(execFile)
 const root = path.join(import.meta.dirname, '../..')
@@ -106,7 +106,10 @@ describeUnless(missing(), 'leftovers of an uninstall', () => {
 
 /** The commands of the docs that begin so. */
 async function commands(beginning: string): Promise<string> {
-  const page = await readFile(path.join(root, 'docs/operators.md'), 'utf8')
-  const blocks = [...page.matchAll(/```sh\n([^`]+)```/g)].map(([, block = '']) => block)
+  const pages = ['operators.md', 'devices.md'].map((page) =>
+    readFile(path.join(root, 'docs', page), 'utf8'),
+  )
+  const text = (await Promise.all(pages)).join('\n')
+  const blocks = [...text.matchAll(/```sh\n([^`]+)```/g)].map(([, block = '']) => block)
   return blocks.find((block) => block.startsWith(beginning)) ?? expect.fail(`no ${beginning}`)
 }

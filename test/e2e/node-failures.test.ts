@@ -191,7 +191,7 @@ describeUnless(missingHere(), 'a node', () => {
 async function usedSlots(instance: string): Promise<string> {
   const page = await readFile(PAGE, 'utf8')
   const [, command = expect.fail('the page has no such command')] =
-    /^### Which Pod uses which slot$.*?^```sh\n(.*?)^```$/ms.exec(page) ?? []
+    /^## Which Pod uses which slot$.*?^```sh\n(.*?)^```$/ms.exec(page) ?? []
   const script = command.replace('factory/cameras-8120fe', instance)
   return (await promisify(execFile)('sh', ['-ec', script])).stdout
 }
