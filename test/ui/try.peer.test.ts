@@ -57,10 +57,21 @@ describeUnless(missingForBrowsers, 'the page that tries Configurations', () => {
   const checks = (page: Page) => page.getByRole('status').filter({ hasText: /problems?, / })
   const discovery = (page: Page) => page.getByRole('button', { name: 'Run discovery' })
 
+  /** Writes a text, and waits for its check: until then buttons are about the text before. */
   async function write(page: Page, text: string): Promise<void> {
-    await editor(page).click()
-    await page.keyboard.press('ControlOrMeta+A')
-    await page.keyboard.insertText(text)
+    const checked = page.waitForResponse(
+      (response) =>
+        response.url().endsWith('/api/try/check') &&
+        response.request().postDataJSON().text === text,
+    )
+    // A browser that is slow can insert a text before the editor has selected the text before.
+    await eventually(async () => {
+      await editor(page).click()
+      await page.keyboard.press('ControlOrMeta+A')
+      await page.keyboard.insertText(text)
+      expect((await page.locator('.cm-line').allTextContents()).join('\n')).toBe(text)
+    })
+    await checked
   }
 
   it('refuses a wrong text, and explains it at its place', async () => {
